@@ -1,0 +1,40 @@
+# coeus_module(NAME base SOURCES a.cpp … DEPS config … [LIBS fmt::fmt …] [TORCH])  -> static library coeus_<NAME>
+# coeus_test(NAME base SOURCES a_test.cpp … DEPS base … [LIBS …] [TORCH])          -> executable test_<NAME>, its tests registered with CTest
+# DEPS are module names, LIBS are other targets. TORCH targets share one precompiled header.
+function(coeus_module)
+  cmake_parse_arguments(M "TORCH" "NAME" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_library(coeus_${M_NAME} STATIC ${M_SOURCES})
+  target_include_directories(coeus_${M_NAME} PUBLIC ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(coeus_${M_NAME} PUBLIC coeus_flags ${M_LIBS})
+  foreach(d IN LISTS M_DEPS)
+    target_link_libraries(coeus_${M_NAME} PUBLIC coeus_${d})
+  endforeach()
+  if(M_TORCH)
+    target_link_libraries(coeus_${M_NAME} PUBLIC coeus_torch)
+    coeus_use_precompiled_torch(coeus_${M_NAME})
+  endif()
+endfunction()
+
+function(coeus_test)
+  cmake_parse_arguments(T "TORCH" "NAME" "SOURCES;DEPS;LIBS" ${ARGN})
+  if(NOT COEUS_TESTS)
+    return()
+  endif()
+  add_executable(test_${T_NAME} ${T_SOURCES})
+  target_include_directories(test_${T_NAME} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(test_${T_NAME} PRIVATE ${T_LIBS} GTest::gmock_main)
+  foreach(d IN LISTS T_DEPS)
+    target_link_libraries(test_${T_NAME} PRIVATE coeus_${d})
+  endforeach()
+  if(T_TORCH)
+    coeus_use_precompiled_torch(test_${T_NAME})
+  endif()
+  add_test(NAME ${T_NAME} COMMAND test_${T_NAME})
+  set_tests_properties(${T_NAME} PROPERTIES TIMEOUT 900
+    ENVIRONMENT "OMP_NUM_THREADS=1;OMP_WAIT_POLICY=passive;COEUS_SOURCE_DIR=${CMAKE_SOURCE_DIR};COEUS_BINARY_DIR=${CMAKE_BINARY_DIR}")
+endfunction()
+
+function(coeus_use_precompiled_torch target)
+  target_compile_options(${target} PRIVATE -fpch-preprocess)  # ccache can then hash what the precompiled header holds
+  target_precompile_headers(${target} REUSE_FROM coeus_precompiled_torch)
+endfunction()

@@ -1,0 +1,2 @@
+#pragma once
+#include <coeus/core/tensor.h>
