@@ -1,0 +1,6 @@
+#pragma once
+// What a model file needs.
+#include <coeus/nn/attention.h>
+#include <coeus/nn/layers.h>
+#include <coeus/nn/linear.h>
+#include <coeus/nn/model.h>

@@ -1,0 +1,56 @@
+#pragma once
+#include <coeus/nn/layer.h>
+#include <coeus/nn/linear.h>
+
+#include <cstdint>
+
+namespace coeus::nn {
+
+// Rows of W [vocabulary, dim] by token id. [B, T] int64 -> [B, T, dim].
+class Embedding : public SimpleLayer {
+ public:
+  Embedding(std::int64_t vocab_size, std::int64_t dim);
+
+ private:
+  Tensor forward(const Tensor& tokens_BT) override;
+  Parameter& weight_;
+};
+
+// x / sqrt(mean(x²) + eps) · w, statistics in fp32. https://arxiv.org/abs/1910.07467
+class RmsNorm : public SimpleLayer {
+ public:
+  explicit RmsNorm(std::int64_t dim, double eps = 1e-5);
+
+ private:
+  Tensor forward(const Tensor& x) override;
+  Parameter& weight_;
+  double eps_;
+};
+
+// down(silu(gate(x)) · up(x)). https://arxiv.org/abs/2002.05202
+class SwiGlu : public SimpleLayer {
+ public:
+  SwiGlu(std::int64_t dim, std::int64_t ffn_dim, double down_std = 0.02);
+
+ private:
+  Tensor forward(const Tensor& x_BTD) override;
+  Linear& gate_up_;
+  Linear& down_proj_;
+};
+
+// The last layer of a chain. With labels: the sum of cross-entropies over valid tokens, [] fp32, in chunks that never hold all logits;
+// while gradients are formed it writes dW and dX in forward, scaled by batch.loss_scale, and accepts no upstream gradient but 1.
+// Without labels: logits [B, T, vocabulary].
+class LmHead : public Layer {
+ public:
+  LmHead(std::int64_t dim, std::int64_t vocab_size);
+
+ private:
+  Tensor forward(const Tensor& x_BTD, const Batch& batch) override;
+  Parameter& weight_;
+};
+
+// y, while `aux` is added to the loss: an identity whose backward feeds aux with 1. Works on any pipeline stage.
+Tensor add_loss(const Tensor& y, const Tensor& aux);
+
+}  // namespace coeus::nn
