@@ -18,7 +18,8 @@ enum class ExitCode : int {
   crash_loop = 93,  // do not start me again
 };
 
-// What a user or the world can cause. The text names the file, key, rank or operation concerned, in one line per fault.
+// What a user or the world can cause. The text names the file, key, rank or operation concerned, in
+// one line per fault.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
@@ -50,11 +51,13 @@ struct FileError : Error {  // the operating system refused; names the path and 
 struct AssertionError : std::logic_error {
   using std::logic_error::logic_error;
 };
-[[noreturn]] void assertion_failed(const char* condition, const char* file, int line, const std::string& why);
+[[noreturn]] void assertion_failed(const char* condition, const char* file, int line,
+                                   const std::string& why);
 
 }  // namespace coeus
 
-#define COEUS_ASSERT(condition, ...)                                                                    \
-  do {                                                                                                  \
-    if (!(condition)) ::coeus::assertion_failed(#condition, __FILE__, __LINE__, fmt::format("" __VA_ARGS__)); \
+#define COEUS_ASSERT(condition, ...)                                                          \
+  do {                                                                                        \
+    if (!(condition))                                                                         \
+      ::coeus::assertion_failed(#condition, __FILE__, __LINE__, fmt::format("" __VA_ARGS__)); \
   } while (0)

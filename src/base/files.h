@@ -21,13 +21,15 @@ using Descriptor = UniqueHandle<int, close_descriptor, -1>;
 class File {
  public:
   static File open_to_read(const Path& path);
-  static File create(const Path& path);           // truncates
-  static File open_to_write(const Path& path);    // must exist
+  static File create(const Path& path);         // truncates
+  static File open_to_write(const Path& path);  // must exist
   std::uint64_t size() const;
-  void read(std::uint64_t offset, std::span<std::byte> into) const;       // throws if the file ends before
+  void read(std::uint64_t offset,
+            std::span<std::byte> into) const;  // throws if the file ends before
   void write(std::uint64_t offset, std::span<const std::byte> bytes) const;
   void truncate(std::uint64_t size) const;
   void sync() const;
+  int descriptor() const { return fd_.get(); }
   const Path& path() const { return path_; }
 
  private:
@@ -53,9 +55,11 @@ class MappedFile {
 };
 
 std::string read_text(const Path& path, std::uint64_t max_bytes = std::uint64_t{1} << 31);
-void write_text(const Path& path, std::string_view text);          // create or replace, not synced
-void write_atomic(const Path& path, std::string_view text);        // temporary file, fsync, rename, fsync of the folder
-void append_line(const Path& path, std::string_view line);         // O_APPEND, one write(2), adds the newline
+void write_text(const Path& path, std::string_view text);  // create or replace, not synced
+void write_atomic(const Path& path,
+                  std::string_view text);  // temporary file, fsync, rename, fsync of the folder
+void append_line(const Path& path,
+                 std::string_view line);  // O_APPEND, one write(2), adds the newline
 void sync_directory(const Path& path);
 void rename(const Path& from, const Path& to);
 void make_directories(const Path& path);
@@ -63,15 +67,16 @@ void remove_all(const Path& path);
 void remove(const Path& path);
 bool exists(const Path& path);
 bool is_directory(const Path& path);
-void check_writable_directory(const Path& path);                    // makes it, writes and removes a probe file
-std::vector<std::string> list(const Path& directory);               // names, sorted
-std::vector<Path> glob(const std::string& pattern);                 // *, ?, [..] and ** ; sorted; a plain path matches itself
+void check_writable_directory(const Path& path);       // makes it, writes and removes a probe file
+std::vector<std::string> list(const Path& directory);  // names, sorted
+std::vector<Path> glob(
+    const std::string& pattern);  // *, ?, [..] and ** ; sorted; a plain path matches itself
 std::uint64_t free_bytes(const Path& path);
 
 // An exclusive advisory lock on a file, held until destruction; makes the file.
 class Lock {
  public:
-  static Lock acquire(const Path& path);         // waits
+  static Lock acquire(const Path& path);  // waits
   static bool is_held(const Path& path);
 
  private:
@@ -79,7 +84,7 @@ class Lock {
   Descriptor fd_;
 };
 
-std::uint64_t hash(std::span<const std::byte> bytes, std::uint64_t seed = 0);   // XXH3-64
+std::uint64_t hash(std::span<const std::byte> bytes, std::uint64_t seed = 0);  // XXH3-64
 std::string hash_hex(std::string_view bytes);
 
 }  // namespace coeus::files

@@ -10,7 +10,7 @@ class Progress {
  public:
   Progress(std::string title, std::uint64_t total, std::string unit);
   ~Progress();
-  void set(std::uint64_t done);    // any thread
+  void set(std::uint64_t done);  // any thread
   void finish();
 
  private:
