@@ -7,22 +7,24 @@
 
 namespace coeus {
 
-inline constexpr std::int64_t kFlatAlignment = 128;  // elements; parameter starts and shard boundaries
+inline constexpr std::int64_t kFlatAlignment =
+    128;  // elements; parameter starts and shard boundaries
 
 // A run of one segment inside one rank's shard.
 struct SegmentRun {
-  std::size_t segment;              // index into FlatSection::segments
-  std::int64_t segment_offset;      // first element, in the segment's row-major order
-  std::int64_t shard_offset;        // first element, in the shard
+  std::size_t segment;          // index into FlatSection::segments
+  std::int64_t segment_offset;  // first element, in the segment's row-major order
+  std::int64_t shard_offset;    // first element, in the shard
   std::int64_t count;
 };
 
-// The parameters of one unit that share a dtype, laid out one after another in a flat buffer that `group` ranks shard evenly.
-// Shard boundaries ignore parameter borders. What no parameter covers is padding.
+// The parameters of one unit that share a dtype, laid out one after another in a flat buffer that
+// `group` ranks shard evenly. Shard boundaries ignore parameter borders. What no parameter covers
+// is padding.
 struct FlatSection {
   struct PlacedSegment {
     Segment segment;
-    std::int64_t offset;            // first element in the flat buffer
+    std::int64_t offset;  // first element in the flat buffer
   };
   struct PlacedParameter {
     std::string fqn;
@@ -31,13 +33,14 @@ struct FlatSection {
   ComputeType compute = ComputeType::compute;
   std::vector<PlacedParameter> parameters;
   std::vector<PlacedSegment> segments;
-  std::int64_t num_elements = 0;    // padded to group · kFlatAlignment
+  std::int64_t num_elements = 0;  // padded to group · kFlatAlignment
   std::int64_t group = 1;
   std::int64_t shard_elements() const { return num_elements / group; }
   std::vector<SegmentRun> runs(std::int64_t shard_index) const;
 };
 
 // One section per ComputeType that occurs, in order of first use.
-std::vector<FlatSection> flat_layout(const std::vector<ParameterSpec>& parameters, std::int64_t group);
+std::vector<FlatSection> flat_layout(const std::vector<ParameterSpec>& parameters,
+                                     std::int64_t group);
 
 }  // namespace coeus

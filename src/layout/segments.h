@@ -48,7 +48,8 @@ struct LayerSpec {
   std::vector<ParameterSpec> parameters;
 };
 
-// `alias` is the same tensor as `target` (head.weight, embed.weight): it has no storage and no file entry of its own.
+// `alias` is the same tensor as `target` (head.weight, embed.weight): it has no storage and no file
+// entry of its own.
 struct Tie {
   std::string alias, target;
   friend bool operator==(const Tie&, const Tie&) = default;
@@ -59,10 +60,11 @@ struct ModelSpec {
   std::vector<LayerSpec> layers;
   std::vector<Tie> ties;
   std::int64_t vocab_size = 0, num_layers = 0, num_heads = 0, head_dim = 0, dim = 0;
-  std::int64_t num_parameters() const;          // ties once
-  // 6·N + 12·layers·heads·head_dim·sequence_length (TorchTitan's count: N without the input embedding unless tied, causality not credited).
+  std::int64_t num_parameters() const;  // ties once
+  // 6·N + 12·layers·heads·head_dim·sequence_length (TorchTitan's count: N without the input
+  // embedding unless tied, causality not credited).
   double flops_per_token(std::int64_t sequence_length) const;
-  double flops_per_token_causal(std::int64_t sequence_length) const;   // attention counted half
+  double flops_per_token_causal(std::int64_t sequence_length) const;  // attention counted half
 };
 
 }  // namespace coeus
