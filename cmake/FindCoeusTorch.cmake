@@ -1,6 +1,11 @@
 # Finds the libtorch that lies in a torch wheel, without asking Python.
-# in: COEUS_TORCH_ROOT (the folder that holds lib/ and include/)   out: Coeus::torch_cpu and, with a CUDA toolkit, Coeus::torch_cuda
-set(COEUS_TORCH_ROOT "${CMAKE_SOURCE_DIR}/third_party/py/torch" CACHE PATH "torch package directory (holds lib/ and include/)")
+# in: COEUS_TORCH_ROOT, variable or environment (the folder that holds lib/ and include/)   out: Coeus::torch_cpu and, with a CUDA toolkit, Coeus::torch_cuda
+if(DEFINED ENV{COEUS_TORCH_ROOT})
+  set(_default "$ENV{COEUS_TORCH_ROOT}")
+else()
+  set(_default "${CMAKE_SOURCE_DIR}/third_party/py/torch")
+endif()
+set(COEUS_TORCH_ROOT "${_default}" CACHE PATH "torch package directory (holds lib/ and include/)")
 find_path(CoeusTorch_INCLUDE ATen/ATen.h HINTS ${COEUS_TORCH_ROOT}/include NO_DEFAULT_PATH)
 foreach(l c10 torch_cpu c10_cuda torch_cuda)
   find_library(CoeusTorch_${l} ${l} HINTS ${COEUS_TORCH_ROOT}/lib NO_DEFAULT_PATH)
