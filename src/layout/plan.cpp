@@ -41,24 +41,6 @@ std::string with_stars_for_numbers(const std::string& name) {
   return out;
 }
 
-std::vector<std::string> near_misses(const std::string& pattern,
-                                     const std::vector<std::string>& layer_names) {
-  std::set<std::string> candidates;
-  for (const auto& name : layer_names) candidates.insert(with_stars_for_numbers(name));
-  std::vector<std::pair<std::size_t, std::string>> ranked;
-  const std::size_t limit = std::max<std::size_t>(2, pattern.size() / 3);
-  for (const auto& candidate : candidates) {
-    const std::size_t distance = edit_distance(pattern, candidate);
-    if (distance <= limit) ranked.emplace_back(distance, candidate);
-  }
-  std::sort(ranked.begin(), ranked.end());
-  std::vector<std::string> nearest;
-  for (std::size_t i = 0; i < std::min<std::size_t>(ranked.size(), 3); ++i) {
-    nearest.push_back(ranked[i].second);
-  }
-  return nearest;
-}
-
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
   return std::any_of(patterns.begin(), patterns.end(),
                      [&](const std::string& pattern) { return matches(pattern, name); });
@@ -140,6 +122,24 @@ bool matches(std::string_view pattern, std::string_view name) {
     reached[0] = 0;
   }
   return reached[name.size()] != 0;
+}
+
+std::vector<std::string> near_misses(const std::string& pattern,
+                                     const std::vector<std::string>& names) {
+  std::set<std::string> candidates;
+  for (const auto& name : names) candidates.insert(with_stars_for_numbers(name));
+  std::vector<std::pair<std::size_t, std::string>> ranked;
+  const std::size_t limit = std::max<std::size_t>(2, pattern.size() / 3);
+  for (const auto& candidate : candidates) {
+    const std::size_t distance = edit_distance(pattern, candidate);
+    if (distance <= limit) ranked.emplace_back(distance, candidate);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<std::string> nearest;
+  for (std::size_t i = 0; i < std::min<std::size_t>(ranked.size(), 3); ++i) {
+    nearest.push_back(ranked[i].second);
+  }
+  return nearest;
 }
 
 std::vector<std::string> check_plan(const ParallelPlan& plan,

@@ -65,6 +65,10 @@ struct ParallelPlan {
 // True when the whole name matches: * is [^.]*, ** is .*, all else is literal.
 bool matches(std::string_view pattern, std::string_view name);
 
+// At most three names (numbers as *) that the pattern may have meant, nearest first.
+std::vector<std::string> near_misses(const std::string& pattern,
+                                     const std::vector<std::string>& names);
+
 // One line per pattern that matches no layer, naming near misses. Empty: the plan fits.
 std::vector<std::string> check_plan(const ParallelPlan& plan,
                                     const std::vector<std::string>& layer_names);
