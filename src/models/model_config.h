@@ -13,7 +13,8 @@ class Fields;
 
 namespace coeus {
 
-// What the light half knows of a model kind: its `model:` section of the YAML file and all that follows from it. No libtorch.
+// What the light half knows of a model kind: its `model:` section of the YAML file and all that
+// follows from it. No libtorch.
 class ModelConfig {
  public:
   virtual ~ModelConfig() = default;
@@ -21,17 +22,19 @@ class ModelConfig {
   virtual std::string name() const = 0;
   virtual void describe(config::Fields& fields) = 0;
   virtual std::vector<std::string> presets() const = 0;
-  virtual bool apply_preset(const std::string& preset) = 0;   // false: no such preset
-  virtual std::int64_t vocab_size() const = 0;                // 0: not given, the tokenizer decides
+  virtual bool apply_preset(const std::string& preset) = 0;  // false: no such preset
+  virtual std::int64_t vocab_size() const = 0;               // 0: not given, the tokenizer decides
   virtual void set_vocab_size(std::int64_t size) = 0;
-  virtual std::vector<std::string> check() const = 0;         // faults between its own keys, "key: what is wrong"
+  virtual std::vector<std::string> check()
+      const = 0;  // faults between its own keys, "key: what is wrong"
   virtual ModelSpec spec() const = 0;
   virtual ParallelPlan plan() const = 0;
 
-  // Hugging Face's view. hf_config throws nothing; read_hf_config throws CheckpointError naming the key that this model cannot honour.
-  virtual Json hf_config() const = 0;                         // config.json without dtype and token ids
+  // Hugging Face's view. hf_config throws nothing; read_hf_config throws CheckpointError naming the
+  // key that this model cannot honour.
+  virtual Json hf_config() const = 0;  // config.json without dtype and token ids
   virtual void read_hf_config(const Json& config, const std::string& where) = 0;
-  virtual std::string hf_name(const std::string& fqn) const = 0;      // segment fqn -> tensor name
+  virtual std::string hf_name(const std::string& fqn) const = 0;  // segment fqn -> tensor name
 };
 
 // The built-in kinds: "llama". nullptr for an unknown name.
