@@ -57,6 +57,7 @@ if(COEUS_CUDA)
     set(CMAKE_CUDA_COMPILER ${COEUS_NVCC})
   endif()
   set(CMAKE_CUDA_ARCHITECTURES 90a CACHE STRING "")  # before enable_language
+  set(CMAKE_CUDA_FLAGS_RELEASE "-O3" CACHE STRING "")
   enable_language(CUDA)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")  # CMake 3.25 does not know C++20 for nvcc
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
