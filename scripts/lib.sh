@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shell pieces shared by the scripts of this folder; sourced, never run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
