@@ -12,10 +12,11 @@ struct FlatShard {
   std::string unit;
   const FlatSection* section = nullptr;
   std::int64_t shard_index = 0;
-  Tensor master;         // [shard_elements] fp32
-  Tensor grad;           // [shard_elements] fp32; valid after the last reduction of a step
-  Tensor compute;        // [shard_elements] what the next unshard sends; the same tensor as master where the compute dtype is fp32
-  std::vector<SegmentRun> runs;    // which elements are which segment's; the rest is padding
+  Tensor master;   // [shard_elements] fp32
+  Tensor grad;     // [shard_elements] fp32; valid after the last reduction of a step
+  Tensor compute;  // [shard_elements] what the next unshard sends; the same tensor as master where
+                   // the compute dtype is fp32
+  std::vector<SegmentRun> runs;  // which elements are which segment's; the rest is padding
 };
 
 }  // namespace coeus

@@ -164,7 +164,9 @@ class Fields {
   bool reading() const { return slot_.reading(); }
   bool has(std::string_view name) const;  // given in the file, and not null
   void fault(std::string_view name, const std::string& message);
-  void close();  // reports the keys that no field took
+  bool faulty(std::string_view name) const;  // a fault of it was reported
+  void declare(std::string_view name);       // a key that exists but is not read here
+  void close();                              // reports the keys that no field took
 
  private:
   enum class Shape { value, section };  // a section that is absent is read as an empty one

@@ -14,15 +14,17 @@ struct AttentionMask {
 // What an attention core may need beside q, k, v.
 struct AttentionContext {
   AttentionMask mask;
-  Tensor cu_seqlens;                 // [D+1] int32 document starts over the flattened B·T tokens; undefined: each sequence is one document
+  Tensor cu_seqlens;  // [D+1] int32 document starts over the flattened B·T tokens; undefined: each
+                      // sequence is one document
   std::int64_t max_document = 0;
-  Tensor positions;                  // [B, T] int64 global index of each local token within its document
-  double scale = 0;                  // of q·k
+  Tensor positions;  // [B, T] int64 global index of each local token within its document
+  double scale = 0;  // of q·k
 };
 
 struct AttentionOut {
-  Tensor out;                        // [B, T, H, head_dim]
-  Tensor lse;                        // [B, H, T] fp32 log-sum-exp of the scores; −inf on a fully masked row, where out is 0
+  Tensor out;  // [B, T, H, head_dim]
+  Tensor
+      lse;  // [B, H, T] fp32 log-sum-exp of the scores; −inf on a fully masked row, where out is 0
 };
 template <>
 struct TensorPack<AttentionOut> {
@@ -30,15 +32,19 @@ struct TensorPack<AttentionOut> {
   static AttentionOut unpack(Tensors t) { return {std::move(t[0]), std::move(t[1])}; }
 };
 
-// q [B, T, H, head_dim], k and v [B, S, KV, head_dim] -> out. H is a multiple of KV (grouped queries). A style may replace it.
-using AttentionCore = LayerOf<AttentionOut(const Tensor&, const Tensor&, const Tensor&, const AttentionContext&)>;
+// q [B, T, H, head_dim], k and v [B, S, KV, head_dim] -> out. H is a multiple of KV (grouped
+// queries). A style may replace it.
+using AttentionCore =
+    LayerOf<AttentionOut(const Tensor&, const Tensor&, const Tensor&, const AttentionContext&)>;
 
 // libtorch's kernels: math with a mask or flash on CPU, flash on CUDA.
 class DenseAttentionCore : public AttentionCore {
-  AttentionOut forward(const Tensor& q_BTHK, const Tensor& k_BSGK, const Tensor& v_BSGK, const AttentionContext& context) override;
+  AttentionOut forward(const Tensor& q_BTHK, const Tensor& k_BSGK, const Tensor& v_BSGK,
+                       const AttentionContext& context) override;
 };
 
-// RoPE, half-split as in Hugging Face; `scaling` as Llama 3.1 does it (https://arxiv.org/abs/2407.21783).
+// RoPE, half-split as in Hugging Face; `scaling` as Llama 3.1 does it
+// (https://arxiv.org/abs/2407.21783).
 struct RopeOptions {
   double theta = 10000.0;
   double factor = 1.0, low_freq_factor = 1.0, high_freq_factor = 4.0;
@@ -46,7 +52,7 @@ struct RopeOptions {
 };
 
 struct AttentionOptions {
-  std::int64_t num_kv_heads = 0;     // 0: as many as heads
+  std::int64_t num_kv_heads = 0;  // 0: as many as heads
   RopeOptions rope;
   double o_proj_std = 0.02;
 };
@@ -59,7 +65,7 @@ class SelfAttention : public Layer {
  private:
   Tensor forward(const Tensor& x_BTD, const Batch& batch) override;
   std::int64_t head_dim_, queries_per_kv_;
-  std::vector<float> inverse_frequencies_;
+  Tensor inverse_frequencies_;  // [head_dim/2] fp32, moved once to the device of the first call
   Linear& qkv_;
   Seam<AttentionCore> core_;
   Linear& o_proj_;

@@ -16,8 +16,9 @@ namespace coeus::nn {
 using Tensors = std::vector<Tensor>;
 using Next = std::function<Tensors(const Tensor&)>;
 
-// Something the framework put around a layer's calls from outside: unshard, redistribute, recompute.
-// It sees the first tensor in and every tensor out; `next` runs the attachments inside it, then the layer's arithmetic, and may be kept by value.
+// Something the framework put around a layer's calls from outside: unshard, redistribute,
+// recompute. It sees the first tensor in and every tensor out; `next` runs the attachments inside
+// it, then the layer's arithmetic, and may be kept by value.
 class Attachment {
  public:
   virtual ~Attachment() = default;
@@ -37,28 +38,36 @@ struct TensorPack<std::tuple<T...>> {
   static Tensors pack(std::tuple<T...> out) {
     return std::apply([](auto&... t) { return Tensors{t...}; }, out);
   }
-  static std::tuple<T...> unpack(Tensors out) { return unpack(out, std::index_sequence_for<T...>{}); }
+  static std::tuple<T...> unpack(Tensors out) {
+    return unpack(out, std::index_sequence_for<T...>{});
+  }
 
  private:
   template <std::size_t... I>
-  static std::tuple<T...> unpack(Tensors& out, std::index_sequence<I...>) { return {out[I]...}; }
+  static std::tuple<T...> unpack(Tensors& out, std::index_sequence<I...>) {
+    return {out[I]...};
+  }
 };
 
 class LayerBase;
 
-// A named child that may be replaced from outside (attention.core, moe.dispatch): the holder always calls the present one.
+// A named child that may be replaced from outside (attention.core, moe.dispatch): the holder always
+// calls the present one.
 template <class L>
 class Seam {
  public:
   explicit Seam(std::unique_ptr<LayerBase>& slot) : slot_(&slot) {}
   template <class... Args>
-  decltype(auto) operator()(Args&&... args) { return static_cast<L&>(**slot_)(std::forward<Args>(args)...); }
+  decltype(auto) operator()(Args&&... args) {
+    return static_cast<L&>(**slot_)(std::forward<Args>(args)...);
+  }
 
  private:
   std::unique_ptr<LayerBase>* slot_;
 };
 
-// What every layer has: named children, parameters, attachments. Arithmetic only: no rank, mesh or dtype policy.
+// What every layer has: named children, parameters, attachments. Arithmetic only: no rank, mesh or
+// dtype policy.
 class LayerBase {
  public:
   LayerBase() = default;
@@ -77,23 +86,35 @@ class LayerBase {
   const std::vector<std::unique_ptr<Child>>& children() const { return children_; }
   const std::vector<NamedParameter>& own_parameters() const { return parameters_; }
   // This layer as "" or `prefix`, then every descendant, parents first.
-  void visit(const std::string& prefix, const std::function<void(const std::string& fqn, LayerBase&)>& f);
+  void visit(const std::string& prefix,
+             const std::function<void(const std::string& fqn, LayerBase&)>& f);
   void replace_child(const std::string& name, std::unique_ptr<LayerBase> layer);
 
-  void attach(std::unique_ptr<Attachment> attachment) { attachments_.push_back(std::move(attachment)); }  // outside those attached before
+  // What a unit must know of this layer: whether its backward reads the weights again, and whether
+  // its weight gradients are written in forward already (the head).
+  virtual bool backward_reads_weights() const { return true; }
+  virtual bool forms_gradients_in_forward() const { return false; }
+
+  void attach(std::unique_ptr<Attachment> attachment) {
+    attachments_.push_back(std::move(attachment));
+  }  // outside those attached before
   const std::vector<std::unique_ptr<Attachment>>& attachments() const { return attachments_; }
 
  protected:
   template <class L, class... Args>
   L& child(std::string name, Args&&... args) {
-    return static_cast<L&>(*add_child(std::move(name), std::make_unique<L>(std::forward<Args>(args)...)));
+    return static_cast<L&>(
+        *add_child(std::move(name), std::make_unique<L>(std::forward<Args>(args)...)));
   }
   template <class L, class Default, class... Args>
   Seam<L> seam(std::string name, Args&&... args) {
-    return Seam<L>(add_child(std::move(name), std::make_unique<Default>(std::forward<Args>(args)...)));
+    return Seam<L>(
+        add_child(std::move(name), std::make_unique<Default>(std::forward<Args>(args)...)));
   }
-  // A parameter of one segment. `source` says who forms its gradient: ops that write a GradTarget say so.
-  Parameter& parameter(std::string name, std::vector<std::int64_t> shape, Init init = {}, GradSource source = GradSource::autograd);
+  // A parameter of one segment. `source` says who forms its gradient: ops that write a GradTarget
+  // say so.
+  Parameter& parameter(std::string name, std::vector<std::int64_t> shape, Init init = {},
+                       GradSource source = GradSource::autograd);
   Parameter& parameter(std::string name, std::unique_ptr<Parameter> parameter);
 
  private:
@@ -112,10 +133,13 @@ class LayerOf<Out(const Tensor&, In...)> : public LayerBase {
   Out operator()(const Tensor& x, In... in) {
     if (attachments().empty()) return forward(x, in...);
     Next next = [this, kept = std::tuple<std::decay_t<In>...>(in...)](const Tensor& y) {
-      return std::apply([&](const auto&... a) { return TensorPack<Out>::pack(forward(y, a...)); }, kept);
+      return std::apply([&](const auto&... a) { return TensorPack<Out>::pack(forward(y, a...)); },
+                        kept);
     };
     for (const auto& attachment : attachments()) {
-      next = [a = attachment.get(), inner = std::move(next)](const Tensor& y) { return a->run(y, inner); };
+      next = [a = attachment.get(), inner = std::move(next)](const Tensor& y) {
+        return a->run(y, inner);
+      };
     }
     return TensorPack<Out>::unpack(next(x));
   }
@@ -125,12 +149,18 @@ class LayerOf<Out(const Tensor&, In...)> : public LayerBase {
 };
 
 using Layer = LayerOf<Tensor(const Tensor&, const Batch&)>;
-using SimpleLayer = LayerOf<Tensor(const Tensor&)>;   // reads nothing of the batch
+using SimpleLayer = LayerOf<Tensor(const Tensor&)>;  // reads nothing of the batch
 
 namespace init {
-inline Init normal(double std) { return {InitKind::normal, std}; }
-inline Init ones() { return {InitKind::ones, 0}; }
-inline Init zeros() { return {InitKind::zeros, 0}; }
+inline Init normal(double std) {
+  return {InitKind::normal, std};
+}
+inline Init ones() {
+  return {InitKind::ones, 0};
+}
+inline Init zeros() {
+  return {InitKind::zeros, 0};
+}
 }  // namespace init
 
 }  // namespace coeus::nn

@@ -10,6 +10,7 @@ namespace coeus::nn {
 class Embedding : public SimpleLayer {
  public:
   Embedding(std::int64_t vocab_size, std::int64_t dim);
+  bool backward_reads_weights() const override { return false; }
 
  private:
   Tensor forward(const Tensor& tokens_BT) override;
@@ -38,19 +39,23 @@ class SwiGlu : public SimpleLayer {
   Linear& down_proj_;
 };
 
-// The last layer of a chain. With labels: the sum of cross-entropies over valid tokens, [] fp32, in chunks that never hold all logits;
-// while gradients are formed it writes dW and dX in forward, scaled by batch.loss_scale, and accepts no upstream gradient but 1.
-// Without labels: logits [B, T, vocabulary].
+// The last layer of a chain. With labels: the sum of cross-entropies over valid tokens, [] fp32, in
+// chunks that never hold all logits; while gradients are formed it writes dW and dX in forward,
+// scaled by batch.loss_scale, and accepts no upstream gradient but 1. Without labels: logits [B, T,
+// vocabulary].
 class LmHead : public Layer {
  public:
   LmHead(std::int64_t dim, std::int64_t vocab_size);
+  bool backward_reads_weights() const override { return false; }
+  bool forms_gradients_in_forward() const override { return true; }
 
  private:
   Tensor forward(const Tensor& x_BTD, const Batch& batch) override;
   Parameter& weight_;
 };
 
-// y, while `aux` is added to the loss: an identity whose backward feeds aux with 1. Works on any pipeline stage.
+// y, while `aux` is added to the loss: an identity whose backward feeds aux with 1. Works on any
+// pipeline stage.
 Tensor add_loss(const Tensor& y, const Tensor& aux);
 
 }  // namespace coeus::nn

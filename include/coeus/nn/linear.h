@@ -11,15 +11,16 @@ namespace coeus::nn {
 class Gemm {
  public:
   virtual ~Gemm() = default;
-  virtual Tensor forward(const Tensor& x_NI, const Tensor& w_OI) = 0;                               // [N, O]
-  virtual Tensor input_gradient(const Tensor& dy_NO, const Tensor& w_OI) = 0;                       // [N, I]
-  virtual void weight_gradient(const Tensor& dy_NO, const Tensor& x_NI, GradTarget& target) = 0;    // += dyᵀ·x
+  virtual Tensor forward(const Tensor& x_NI, const Tensor& w_OI) = 0;          // [N, O]
+  virtual Tensor input_gradient(const Tensor& dy_NO, const Tensor& w_OI) = 0;  // [N, I]
+  virtual void weight_gradient(const Tensor& dy_NO, const Tensor& x_NI,
+                               GradTarget& target) = 0;  // += dyᵀ·x
 };
 std::shared_ptr<Gemm> dense_gemm();
 
 // One output stack of a fused Linear: a tensor of its own in the file.
 struct Stack {
-  std::string name;          // sibling name, e.g. "q_proj"
+  std::string name;  // sibling name, e.g. "q_proj"
   std::int64_t out;
 };
 
@@ -32,7 +33,7 @@ class Linear : public SimpleLayer {
   Parameter& weight() { return weight_; }
 
  private:
-  Tensor forward(const Tensor& x) override;   // [..., in] -> [..., out]
+  Tensor forward(const Tensor& x) override;  // [..., in] -> [..., out]
   Parameter& weight_;
   std::shared_ptr<Gemm> gemm_ = dense_gemm();
 };

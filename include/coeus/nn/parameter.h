@@ -11,42 +11,47 @@
 
 namespace coeus::nn {
 
-// Where our ops write a weight's gradient: a view of the unit's gradient slot, never an autograd result.
-// The first write after the slot was taken overwrites, later ones add.
+// Where our ops write a weight's gradient: a view of the unit's gradient slot, never an autograd
+// result. The first write after the slot was taken overwrites, later ones add.
 class GradTarget {
  public:
   enum class Write { overwrite, add };
 
-  // The view that the next write goes to, fp32 and of the weight's shape, and how; the write that follows is then `add`.
-  // Throws if the unit holds no gradient slot.
+  // The view that the next write goes to, fp32 and of the weight's shape, and how; the write that
+  // follows is then `add`. Throws if the unit holds no gradient slot.
   Tensor& begin_write(Write& how);
-  void accumulate(const Tensor& gradient);                          // any float dtype; writes or adds in fp32
+  void accumulate(const Tensor& gradient);  // any float dtype; writes or adds in fp32
   // += or = aᵀ·b with a [N, out], b [N, in], in fp32 accumulation.
   void accumulate_outer(const Tensor& a_NO, const Tensor& b_NI);
 
-  Tensor buffer;              // undefined: no slot taken
+  Tensor buffer;  // undefined: no slot taken
   Write next = Write::overwrite;
 };
 
-// Who forms a parameter's gradient: one of our ops through its GradTarget, or libtorch's AccumulateGrad.
+// Who forms a parameter's gradient: one of our ops through its GradTarget, or libtorch's
+// AccumulateGrad.
 enum class GradSource { autograd, target };
 
-// A leaf tensor whose memory a unit gives it. Its identity never changes; members may keep references or copies.
+// A leaf tensor whose memory a unit gives it. Its identity never changes; members may keep
+// references or copies.
 class Parameter : public Tensor {
  public:
   Parameter() = default;
-  Parameter(std::vector<std::int64_t> shape, std::vector<Segment> segments, ComputeType compute, GradSource source);
+  Parameter(std::vector<std::int64_t> shape, std::vector<Segment> segments, ComputeType compute,
+            GradSource source);
 
-  // Puts the leaf over `storage_owner`'s storage from `offset` elements on (dtype and device of that tensor).
+  // Puts the leaf over `storage_owner`'s storage from `offset` elements on (dtype and device of
+  // that tensor).
   void place(const Tensor& storage_owner, std::int64_t offset);
   // Shares leaf and gradient target with `target`: one tensor under two names.
   void tie_to(Parameter& target);
 
-  std::vector<std::int64_t> shape;         // [out, in], of the whole stack
-  std::vector<Segment> segments;           // fqn relative to the layer; "../q_proj.weight" names a sibling
+  std::vector<std::int64_t> shape;  // [out, in], of the whole stack
+  std::vector<Segment> segments;    // fqn relative to the layer; "../q_proj.weight" names a sibling
   ComputeType compute = ComputeType::compute;
   GradSource source = GradSource::autograd;
-  std::shared_ptr<GradTarget> target;      // null until a unit manages it: gradients then flow through autograd
+  std::shared_ptr<GradTarget>
+      target;  // null until a unit manages it: gradients then flow through autograd
   Parameter* tied_to = nullptr;
 };
 

@@ -1,0 +1,57 @@
+#include <coeus/nn/attention.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "core/torch.h"
+#include "nn/ops/ops.h"
+
+namespace coeus::nn {
+
+std::vector<float> rope_inverse_frequencies(std::int64_t head_dim, const RopeOptions& o) {
+  std::vector<float> frequencies;
+  for (std::int64_t i = 0; i < head_dim / 2; ++i) {
+    double f = 1.0 / std::pow(o.theta, 2.0 * i / head_dim);
+    if (o.factor != 1.0) {
+      const double wavelength = 2 * std::numbers::pi / f,
+                   original = o.original_max_position_embeddings;
+      const double weight =
+          (original / wavelength - o.low_freq_factor) / (o.high_freq_factor - o.low_freq_factor);
+      if (wavelength > original / o.low_freq_factor) {
+        f /= o.factor;
+      } else if (wavelength >= original / o.high_freq_factor) {
+        f = (1 - weight) * f / o.factor + weight * f;
+      }
+    }
+    frequencies.push_back(static_cast<float>(f));
+  }
+  return frequencies;
+}
+
+SelfAttention::SelfAttention(std::int64_t dim, std::int64_t num_heads, const AttentionOptions& o)
+    : head_dim_(dim / num_heads),
+      queries_per_kv_(o.num_kv_heads > 0 ? num_heads / o.num_kv_heads : 1),
+      inverse_frequencies_(at::tensor(rope_inverse_frequencies(head_dim_, o.rope))),
+      qkv_(child<Linear>("qkv", dim,
+                         std::vector<Stack>{{"q_proj", num_heads * head_dim_},
+                                            {"k_proj", num_heads / queries_per_kv_ * head_dim_},
+                                            {"v_proj", num_heads / queries_per_kv_ * head_dim_}})),
+      core_(seam<AttentionCore, DenseAttentionCore>("core")),
+      o_proj_(child<Linear>("o_proj", num_heads * head_dim_, dim, o.o_proj_std)) {}
+
+Tensor SelfAttention::forward(const Tensor& x_BTD, const Batch& batch) {
+  if (inverse_frequencies_.device() != x_BTD.device())
+    inverse_frequencies_ = inverse_frequencies_.to(x_BTD.device());
+  const auto [q, k, v] =
+      ops::split_and_rotate(qkv_(x_BTD), ops::rotation(batch.positions, inverse_frequencies_),
+                            head_dim_, queries_per_kv_);
+  const AttentionContext context{.mask = {.causal = true},
+                                 .cu_seqlens = batch.cu_seqlens,
+                                 .max_document = batch.max_document,
+                                 .positions = batch.positions,
+                                 .scale = 1.0 / std::sqrt(static_cast<double>(head_dim_))};
+  const AttentionOut attended = core_(q, k, v, context);
+  return o_proj_(attended.out.flatten(2));
+}
+
+}  // namespace coeus::nn
