@@ -36,5 +36,10 @@ endfunction()
 
 function(coeus_use_precompiled_torch target)
   target_compile_options(${target} PRIVATE -fpch-preprocess)  # ccache can then hash what the precompiled header holds
+  get_target_property(_type ${target} TYPE)
+  if(_type STREQUAL EXECUTABLE)  # it would get -fPIE, with which a header precompiled with -fPIC is silently not used
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
   target_precompile_headers(${target} REUSE_FROM coeus_precompiled_torch)
 endfunction()
