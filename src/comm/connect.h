@@ -17,21 +17,26 @@ struct Timeouts {
   std::chrono::milliseconds startup{1200000}, operation{600000};
 };
 
-// What each world has: one communicator for tensors on the device, one for host bytes (manifests, merged decisions).
+// What each world has: one communicator for tensors on the device, one for host bytes (manifests,
+// merged decisions).
 struct Connection {
-  std::unique_ptr<Communicator> device;   // nccl where each rank has a GPU, else a second one of the host's kind
-  std::unique_ptr<Communicator> host;     // sockets, mpi or threads
+  std::unique_ptr<Communicator>
+      device;  // nccl where each rank has a GPU, else a second one of the host's kind
+  std::unique_ptr<Communicator> host;  // sockets, mpi or threads
 };
 
-// Joins the other ranks of `world`. automatic: nccl if `cuda_device` ≥ 0, else mpi under mpirun, else sockets.
-// Throws CommError naming the ranks that did not come within timeouts.startup.
-Connection connect(const World& world, CommBackend backend, int cuda_device, const Timeouts& timeouts);
+// Joins the other ranks of `world`. automatic: nccl if `cuda_device` ≥ 0, else mpi under mpirun,
+// else sockets. Throws CommError naming the ranks that did not come within timeouts.startup.
+Connection connect(const World& world, CommBackend backend, int cuda_device,
+                   const Timeouts& timeouts);
 
-// A world of `size` ranks as threads of this process: body(world communicator pair) on each. The first failure aborts the rest and is rethrown.
+// A world of `size` ranks as threads of this process: body(world communicator pair) on each. The
+// first failure aborts the rest and is rethrown.
 using RankBody = std::function<void(const World&, Connection)>;
 void run_threads(int size, const Timeouts& timeouts, const RankBody& body);
 
-// The mesh's axes as communicators, opened on first use by every rank in the same order. "fsdp" and "fsdp.reduce" are two over the same ranks.
+// The mesh's axes as communicators, opened on first use by every rank in the same order. "fsdp" and
+// "fsdp.reduce" are two over the same ranks.
 class Groups {
  public:
   Groups(const Mesh& mesh, Communicator& world) : mesh_(mesh), world_(world) {}
