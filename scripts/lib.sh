@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
 third_party=$root/third_party
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1  # clones share what they compiled
 
 say() { printf '%s\n' "$*"; }
 die() {  # exit code, message
