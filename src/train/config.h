@@ -12,11 +12,11 @@ namespace coeus {
 
 enum class Deterministic { off, on, layout };
 struct RunConfig {
-  std::string directory;                     // required
+  std::string directory;  // required
   std::string cache = "runs/.cache";
   std::int64_t seed = 42;
   Deterministic deterministic = Deterministic::off;
-  std::string resume = "auto";               // auto | never | PATH
+  std::string resume = "auto";  // auto | never | PATH
   void describe(config::Fields& f);
 };
 
@@ -24,7 +24,7 @@ struct TrainingConfig {
   std::optional<std::int64_t> steps, tokens;  // exactly one of steps, tokens, epochs
   std::optional<double> epochs;
   std::int64_t global_batch_size = 256, micro_batch_size = 1;
-  double max_grad_norm = 1.0;                // 0: no clipping
+  double max_grad_norm = 1.0;  // 0: no clipping
   void describe(config::Fields& f);
 };
 
@@ -32,7 +32,7 @@ enum class Recompute { none, full, selective };
 struct ExecutionConfig {
   Recompute recompute = Recompute::none;
   std::int64_t recompute_every = 1;
-  std::string cuda_graph = "auto";           // auto | on | off
+  std::string cuda_graph = "auto";  // auto | on | off
   struct Kernels {
     std::string attention = "auto", norm = "auto";
     void describe(config::Fields& f);
@@ -53,7 +53,9 @@ enum class NonFinite { stop, skip, rollback };
 struct GuardsConfig {
   NonFinite non_finite = NonFinite::stop;
   std::string spike = "off";
-  double timeout_seconds = 600, startup_timeout_seconds = 1200;   // written as durations: 10m, 20m (keys timeout, startup_timeout)
+  double timeout_seconds = 600,
+         startup_timeout_seconds =
+             1200;  // written as durations: 10m, 20m (keys timeout, startup_timeout)
   void describe(config::Fields& f);
 };
 
