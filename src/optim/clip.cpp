@@ -1,0 +1,35 @@
+#include "optim/clip.h"
+
+#include "base/error.h"
+#include "core/torch.h"
+#include "kernels/sum_of_squares.h"
+#include "optim/stream.h"
+
+namespace coeus::optim {
+
+Tensor sum_of_squares(const std::vector<FlatShard>& shards) {
+  COEUS_ASSERT(!shards.empty(), "a rank without shards");
+  const auto options = shards.front().grad.options().dtype(at::kDouble);
+  const Tensor total = at::zeros({}, options);
+  const bool cuda = total.is_cuda();
+  const Tensor scratch = at::empty({cuda ? kernels::kSumOfSquaresScratch : 0}, options);
+  for (const auto& shard : shards) {
+    COEUS_ASSERT(shard.grad.is_contiguous(), "grad of {}", shard.unit);
+    const float* grad = shard.grad.const_data_ptr<float>();
+    if (cuda) {
+      kernels::sum_of_squares_cuda(grad, shard.grad.numel(), scratch.data_ptr<double>(),
+                                   total.data_ptr<double>(), current_stream(total));
+    } else {
+      kernels::sum_of_squares_cpu(grad, shard.grad.numel(), total.data_ptr<double>());
+    }
+  }
+  return total;
+}
+
+Tensor clip_factor(const Tensor& norm, double max_norm) {
+  const auto options = norm.options().dtype(at::kFloat);
+  if (max_norm == 0) return at::ones({}, options);
+  return at::clamp_max(max_norm / (norm.to(at::kDouble) + 1e-6), 1.0).to(at::kFloat);
+}
+
+}  // namespace coeus::optim
