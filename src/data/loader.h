@@ -10,18 +10,19 @@ namespace coeus::data {
 
 // Host memory for `num_sequences` samples, given by the trainer (pinned where there is a GPU).
 struct HostBuffers {
-  std::int64_t* tokens;        // [num_sequences, sequence_length]
+  std::int64_t* tokens;  // [num_sequences, sequence_length]
   std::int64_t* labels;
   std::int64_t* positions;
 };
 
 struct LoadedSequences {
-  std::vector<SampleInfo> samples;     // one per sequence
+  std::vector<SampleInfo> samples;  // one per sequence
   std::int64_t valid_tokens = 0;
-  double wait_seconds = 0;             // how long wait() blocked
+  double wait_seconds = 0;  // how long wait() blocked
 };
 
-// Reader threads that fill host buffers ahead of the step. One request is filled per buffer; several may be in flight.
+// Reader threads that fill host buffers ahead of the step. One request is filled per buffer;
+// several may be in flight.
 class Loader {
  public:
   // `end`: global sample numbers from here on are filled with ignored sequences (finite data).
