@@ -11,7 +11,7 @@ class Fields;
 
 namespace coeus {
 
-struct OptimizerGroup {                      // the first group whose pattern matches a segment's fqn wins
+struct OptimizerGroup {  // the first group whose pattern matches a segment's fqn wins
   std::string match;
   std::optional<double> weight_decay, lr_scale;
   void describe(config::Fields& f);
@@ -21,7 +21,8 @@ struct OptimizerConfig {
   std::string name = "adamw";
   double lr = 3e-4;
   std::array<double, 2> betas = {0.9, 0.95};
-  double eps = 1e-8, weight_decay = 0.1;     // decay on segments of two or more dims unless a group says otherwise
+  double eps = 1e-8,
+         weight_decay = 0.1;  // decay on segments of two or more dims unless a group says otherwise
   std::vector<OptimizerGroup> groups;
   void describe(config::Fields& f);
 };

@@ -26,6 +26,12 @@ std::span<const EnumName<CpStyle>> enum_names(CpStyle) {
   return kNames;
 }
 
+std::span<const EnumName<Recompute>> enum_names(Recompute) {
+  static constexpr EnumName<Recompute> kNames[] = {
+      {Recompute::none, "none"}, {Recompute::full, "full"}, {Recompute::selective, "selective"}};
+  return kNames;
+}
+
 void ParallelConfig::describe(Fields& f) {
   f("dp_replicate", dp_replicate, "data-parallel ranks that hold the same weights", at_least(1))(
       "dp_shard", dp_shard, "data-parallel ranks that shard weights; -1: all that are left",
@@ -42,6 +48,18 @@ void ParallelConfig::describe(Fields& f) {
       "pp_schedule", pp_schedule, "a schedule's name or file", not_empty())(
       "pp_stages_per_rank", pp_stages_per_rank, "pipeline stages on each rank", at_least(1))(
       "cp_style", cp_style, "how context-parallel ranks exchange keys and values");
+}
+
+void ExecutionConfig::Kernels::describe(Fields& f) {
+  f("attention", attention, "attention kernel", not_empty())("norm", norm, "norm kernel",
+                                                             not_empty());
+}
+
+void ExecutionConfig::describe(Fields& f) {
+  f("recompute", recompute, "which activations are recomputed in backward instead of kept")(
+      "recompute_every", recompute_every, "recompute only every n-th block", at_least(1))(
+      "cuda_graph", cuda_graph, "capture the whole step in a CUDA graph",
+      one_of({"auto", "on", "off"}))("kernels", kernels, "kernel choices");
 }
 
 }  // namespace coeus

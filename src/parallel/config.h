@@ -31,4 +31,16 @@ struct ParallelConfig {
   void describe(config::Fields& f);
 };
 
+enum class Recompute { none, full, selective };
+struct ExecutionConfig {
+  Recompute recompute = Recompute::none;
+  std::int64_t recompute_every = 1;
+  std::string cuda_graph = "auto";  // auto | on | off
+  struct Kernels {
+    std::string attention = "auto", norm = "auto";
+    void describe(config::Fields& f);
+  } kernels;
+  void describe(config::Fields& f);
+};
+
 }  // namespace coeus

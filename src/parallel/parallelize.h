@@ -11,7 +11,6 @@
 #include "parallel/unit/calls.h"
 #include "parallel/unit/slots.h"
 #include "parallel/unit/unit.h"
-#include "train/config.h"
 
 namespace coeus::parallel {
 

@@ -12,12 +12,6 @@ std::span<const EnumName<Deterministic>> enum_names(Deterministic) {
   return kNames;
 }
 
-std::span<const EnumName<Recompute>> enum_names(Recompute) {
-  static constexpr EnumName<Recompute> kNames[] = {
-      {Recompute::none, "none"}, {Recompute::full, "full"}, {Recompute::selective, "selective"}};
-  return kNames;
-}
-
 std::span<const EnumName<FloatType>> enum_names(FloatType) {
   static constexpr EnumName<FloatType> kNames[] = {
       {FloatType::automatic, "auto"}, {FloatType::fp32, "fp32"}, {FloatType::bf16, "bf16"}};
@@ -46,18 +40,6 @@ void TrainingConfig::describe(Fields& f) {
       "micro_batch_size", micro_batch_size, "sequences in one forward pass of a rank", at_least(1))(
       "max_grad_norm", max_grad_norm, "gradients are scaled down to this global norm; 0: never",
       at_least(0));
-}
-
-void ExecutionConfig::Kernels::describe(Fields& f) {
-  f("attention", attention, "attention kernel", not_empty())("norm", norm, "norm kernel",
-                                                             not_empty());
-}
-
-void ExecutionConfig::describe(Fields& f) {
-  f("recompute", recompute, "which activations are recomputed in backward instead of kept")(
-      "recompute_every", recompute_every, "recompute only every n-th block", at_least(1))(
-      "cuda_graph", cuda_graph, "capture the whole step in a CUDA graph",
-      one_of({"auto", "on", "off"}))("kernels", kernels, "kernel choices");
 }
 
 void PrecisionConfig::describe(Fields& f) {

@@ -28,18 +28,6 @@ struct TrainingConfig {
   void describe(config::Fields& f);
 };
 
-enum class Recompute { none, full, selective };
-struct ExecutionConfig {
-  Recompute recompute = Recompute::none;
-  std::int64_t recompute_every = 1;
-  std::string cuda_graph = "auto";  // auto | on | off
-  struct Kernels {
-    std::string attention = "auto", norm = "auto";
-    void describe(config::Fields& f);
-  } kernels;
-  void describe(config::Fields& f);
-};
-
 enum class FloatType { automatic, fp32, bf16 };
 struct PrecisionConfig {
   FloatType compute = FloatType::automatic;  // auto: bf16 on GPU, fp32 on CPU

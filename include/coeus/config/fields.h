@@ -128,6 +128,7 @@ class Slot {
   Report& report() { return report_; }
   const Limits* limits() const { return limits_; }
   void fault(const std::string& message);
+  std::size_t num_faults() const;  // of the whole report
   bool is_null() const;
   void set_null();                         // while writing
   void set_type(const std::string& type);  // the word of the reference page
@@ -225,8 +226,9 @@ void visit(Slot& slot, std::optional<T>& value) {
   if (slot.reading()) {
     T read{};
     if (value) read = *value;
+    const std::size_t before = slot.num_faults();
     visit(slot, read);
-    value = std::move(read);
+    if (slot.num_faults() == before) value = std::move(read);
     return;
   }
   T written{};

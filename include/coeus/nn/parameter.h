@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "layout/segments.h"
+#include <coeus/layout/segments.h>
 
 namespace coeus::nn {
 

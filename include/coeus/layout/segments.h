@@ -1,0 +1,70 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace coeus {
+
+enum class InitKind { normal, ones, zeros };
+// normal: mean 0, the given standard deviation, cut at three of them.
+struct Init {
+  InitKind kind = InitKind::normal;
+  double std = 0.02;
+  friend bool operator==(const Init&, const Init&) = default;
+};
+
+// Which dtype a parameter is computed in: the run's precision.compute, or fp32 always (routers).
+enum class ComputeType { compute, fp32 };
+
+// One tensor of the Hugging Face file.
+struct Segment {
+  std::string fqn;
+  std::vector<std::int64_t> shape;
+  Init init;
+  std::int64_t num_elements() const {
+    std::int64_t n = 1;
+    for (auto d : shape) n *= d;
+    return n;
+  }
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+
+// A stack of segments along dim 0, contiguous in its unit: the fused matmul sees the stack.
+struct ParameterSpec {
+  std::string fqn;
+  std::vector<Segment> segments;
+  ComputeType compute = ComputeType::compute;
+  std::int64_t num_elements() const {
+    std::int64_t n = 0;
+    for (const auto& s : segments) n += s.num_elements();
+    return n;
+  }
+  friend bool operator==(const ParameterSpec&, const ParameterSpec&) = default;
+};
+
+// One layer of a chain, its parameters in the order in which the built model registers them.
+struct LayerSpec {
+  std::string name;
+  std::vector<ParameterSpec> parameters;
+};
+
+// `alias` is the same tensor as `target` (head.weight, embed.weight): it has no storage and no file
+// entry of its own.
+struct Tie {
+  std::string alias, target;
+  friend bool operator==(const Tie&, const Tie&) = default;
+};
+
+// config -> what a model holds, without libtorch.
+struct ModelSpec {
+  std::vector<LayerSpec> layers;
+  std::vector<Tie> ties;
+  std::int64_t vocab_size = 0, num_layers = 0, num_heads = 0, head_dim = 0, dim = 0;
+  std::int64_t num_parameters() const;  // ties once
+  // 6·N + 12·layers·heads·head_dim·sequence_length (TorchTitan's count: N without the input
+  // embedding unless tied, causality not credited).
+  double flops_per_token(std::int64_t sequence_length) const;
+  double flops_per_token_causal(std::int64_t sequence_length) const;  // attention counted half
+};
+
+}  // namespace coeus
