@@ -1,5 +1,6 @@
 #include "checkpoint/agree.h"
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
