@@ -63,7 +63,7 @@ TEST(Schedule, ReachesItsPhasesInALongRun) {
   EXPECT_DOUBLE_EQ(lr_multiplier(config, 99, 1000), 1);
   EXPECT_DOUBLE_EQ(lr_multiplier(config, 900, 1000), 1);
   EXPECT_DOUBLE_EQ(lr_multiplier(config, 950, 1000), 0.5);
-  EXPECT_DOUBLE_EQ(lr_multiplier(config, 999, 1000), 0.01);
+  EXPECT_NEAR(lr_multiplier(config, 999, 1000), 0.01, 1e-15);
 }
 
 TEST(Schedule, NeverLeavesItsFloorAfterTheLastStep) {
