@@ -83,6 +83,9 @@ bool is_scalar(Slot& slot, const char* expected) {
 void Slot::fault(const std::string& message) {
   report_.add(value_.origin, path_, message);
 }
+std::size_t Slot::num_faults() const {
+  return report_.faults.size();
+}
 bool Slot::is_null() const {
   return value_.kind == Value::Kind::null;
 }
@@ -168,9 +171,17 @@ bool Fields::has(std::string_view name) const {
 }
 
 void Fields::fault(std::string_view name, const std::string& message) {
-  const Value* value = slot_.value().find(name);
+  const Value* value = slot_.value().at_path(name);
   slot_.report().add(value ? value->origin : slot_.value().origin, join(slot_.path(), name),
                      message);
+}
+
+bool Fields::faulty(std::string_view name) const {
+  return slot_.report().concerns(join(slot_.path(), name));
+}
+
+void Fields::declare(std::string_view name) {
+  names_.emplace_back(name);
 }
 
 std::optional<Slot> Fields::open(std::string_view name, std::string_view doc, const Limits& limits,

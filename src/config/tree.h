@@ -28,6 +28,12 @@ Value load_tree(const Source& source, const TreeOptions& options, Report& report
 void apply_override(Value& tree, const std::string& override, const TreeOptions& options,
                     Report& report);
 
+// Calls `leaf` for each value that is no map, with its path; an empty map is no leaf.
+void for_each_leaf(const Value& tree,
+                   const std::function<void(const std::string& path, const Value& value)>& leaf);
+
+// On one line.
+std::string print_inline(const Value& value);
 // As YAML. The notes, if there are any, stand behind each value.
 using Note = std::function<std::string(const std::string& path, const Value& value)>;
 std::string print_tree(const Value& tree, const Note& note = {});

@@ -1,0 +1,157 @@
+#include "job/rules.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "layout/plan.h"
+
+namespace coeus::job {
+namespace {
+
+using Message = std::optional<std::string>;
+constexpr std::int64_t kByteVocabulary = 257;
+
+struct Rule {
+  std::vector<std::string> keys;  // the first is where the fault is reported
+  Message (*check)(const JobConfig& c);
+};
+
+Message one_length(const JobConfig& c) {
+  const TrainingConfig& t = c.training;
+  const int given = t.steps.has_value() + t.tokens.has_value() + t.epochs.has_value();
+  if (given == 1) return std::nullopt;
+  return given == 0 ? "give one of steps, tokens, epochs"
+                    : "give only one of steps, tokens, epochs";
+}
+
+Message tokens_fit(const JobConfig& c) {
+  const auto a = static_cast<unsigned __int128>(c.training.steps.value_or(1));
+  const auto tokens = a * static_cast<unsigned __int128>(c.training.global_batch_size) *
+                      static_cast<unsigned __int128>(c.data.sequence_length);
+  if (c.training.global_batch_size <= std::int64_t{1} << 40 && c.data.sequence_length <= 1 << 30 &&
+      tokens <= static_cast<unsigned __int128>(std::numeric_limits<std::int64_t>::max())) {
+    return std::nullopt;
+  }
+  return "steps · global_batch_size · sequence_length leaves 64 bits";
+}
+
+Message shard_degree(const JobConfig& c) {
+  if (c.parallel.dp_shard != 0) return std::nullopt;
+  return "must be at least 1, or -1 for all ranks that are left; is 0";
+}
+
+Message batch_divides(const JobConfig& c) {
+  const std::int64_t shard = std::max<std::int64_t>(1, c.parallel.dp_shard);
+  const auto portion =
+      static_cast<__int128>(c.parallel.dp_replicate) * shard * c.training.micro_batch_size;
+  if (c.training.global_batch_size % portion == 0) return std::nullopt;
+  return fmt::format("{} is not a multiple of dp_replicate {} · dp_shard {} · micro_batch_size {}",
+                     c.training.global_batch_size, c.parallel.dp_replicate, shard,
+                     c.training.micro_batch_size);
+}
+
+Message vocabulary_holds_bytes(const JobConfig& c) {
+  if (c.tokenizer.path != "byte" || !c.model) return std::nullopt;
+  const std::int64_t size = c.model->vocab_size();
+  if (size == 0 || size >= kByteVocabulary) return std::nullopt;
+  return fmt::format("{} is smaller than the byte tokenizer's {}", size, kByteVocabulary);
+}
+
+Message byte_has_no_bos(const JobConfig& c) {
+  if (c.tokenizer.path != "byte" || c.data.bos != BosPolicy::on) return std::nullopt;
+  return "'on', but the byte tokenizer has no begin token";
+}
+
+Message holdout_or_sources(const JobConfig& c) {
+  if (c.evaluation.sources.empty() || c.evaluation.holdout == 0) return std::nullopt;
+  return "give either sources or holdout, not both";
+}
+
+Message optimizer_state_has_a_source(const JobConfig& c) {
+  if (!c.checkpoint.initialize_optimizer || c.checkpoint.initialize_from) return std::nullopt;
+  return "has no meaning without initialize_from";
+}
+
+Message threads_backend(const JobConfig& c) {
+  const CommBackend b = c.comm.backend;
+  if (c.comm.ranks == RankKind::processes) return std::nullopt;
+  if (b == CommBackend::automatic || b == CommBackend::fake) return std::nullopt;
+  return "ranks: threads talk through memory: backend must be auto or fake";
+}
+
+Message resume_is_not_directory(const JobConfig& c) {
+  if (c.run.resume == "never" || c.run.resume == "auto") return std::nullopt;
+  if (c.run.resume.find('/') != std::string::npos) return std::nullopt;
+  return fmt::format("must be auto, never or the path of a step folder, is '{}'", c.run.resume);
+}
+
+const Rule kRules[] = {
+    {{"training.steps", "training.tokens", "training.epochs"}, one_length},
+    {{"training.steps", "training.global_batch_size", "data.sequence_length"}, tokens_fit},
+    {{"parallel.dp_shard"}, shard_degree},
+    {{"training.global_batch_size", "training.micro_batch_size", "parallel.dp_shard",
+      "parallel.dp_replicate"},
+     batch_divides},
+    {{"model.vocab_size", "model.name", "model.preset", "tokenizer.path"}, vocabulary_holds_bytes},
+    {{"data.bos", "tokenizer.path"}, byte_has_no_bos},
+    {{"evaluation.holdout", "evaluation.sources"}, holdout_or_sources},
+    {{"checkpoint.initialize_optimizer", "checkpoint.initialize_from"},
+     optimizer_state_has_a_source},
+    {{"comm.backend", "comm.ranks"}, threads_backend},
+    {{"run.resume"}, resume_is_not_directory},
+};
+
+// Patterns see every segment; a group that never is the first to match is a mistake.
+void check_groups(const JobConfig& c, std::vector<RuleFault>& faults) {
+  std::vector<std::string> fqns;
+  for (const LayerSpec& layer : c.model->spec().layers) {
+    for (const ParameterSpec& parameter : layer.parameters) {
+      for (const Segment& segment : parameter.segments) fqns.push_back(segment.fqn);
+    }
+  }
+  std::vector<bool> taken(fqns.size());
+  for (std::size_t g = 0; g < c.optimizer.groups.size(); ++g) {
+    const OptimizerGroup& group = c.optimizer.groups[g];
+    const std::string key = fmt::format("optimizer.groups.{}", g);
+    bool used = false, matched = false;
+    for (std::size_t i = 0; i < fqns.size(); ++i) {
+      if (!matches(group.match, fqns[i])) continue;
+      matched = true;
+      used = used || !taken[i];
+      taken[i] = true;
+    }
+    if (!matched) {
+      const auto near = near_misses(group.match, fqns);
+      faults.push_back(
+          {key + ".match", fmt::format("'{}' matches no tensor{}{}", group.match,
+                                       near.empty() ? "" : "; near: ", fmt::join(near, ", "))});
+    } else if (!used) {
+      faults.push_back(
+          {key + ".match",
+           fmt::format("all that '{}' matches belongs to earlier groups", group.match)});
+    }
+    if (!group.weight_decay && !group.lr_scale) {
+      faults.push_back({key, "sets neither weight_decay nor lr_scale"});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<RuleFault> check_rules(const JobConfig& config,
+                                   const std::function<bool(const std::string&)>& skip) {
+  std::vector<RuleFault> faults;
+  for (const Rule& rule : kRules) {
+    if (std::any_of(rule.keys.begin(), rule.keys.end(), skip)) continue;
+    if (auto message = rule.check(config)) faults.push_back({rule.keys[0], *message});
+  }
+  if (config.model && !skip("model") && !skip("optimizer.groups")) check_groups(config, faults);
+  return faults;
+}
+
+}  // namespace coeus::job

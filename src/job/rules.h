@@ -1,0 +1,23 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "job/job_config.h"
+
+namespace coeus::job {
+
+struct RuleFault {
+  std::string key, message;
+};
+
+// Faults between keys. A rule is left out when `skip` says that one of the keys it reads is faulty
+// already.
+std::vector<RuleFault> check_rules(const JobConfig& config,
+                                   const std::function<bool(const std::string& key)>& skip);
+
+// Keys whose feature does not exist yet and that are set to something else than their default or
+// off.
+std::vector<RuleFault> check_not_built(const JobConfig& config);
+
+}  // namespace coeus::job
