@@ -1,0 +1,21 @@
+# Run at every build: writes OUTPUT anew only where SOURCE's commit changed, so that nothing else is compiled again.
+set(commit unknown)
+set(modified false)
+execute_process(COMMAND git -C ${SOURCE} rev-parse --short=12 HEAD
+  OUTPUT_VARIABLE out RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(NOT failed)
+  set(commit ${out})
+  execute_process(COMMAND git -C ${SOURCE} --no-optional-locks diff-index --quiet HEAD -- src include cmake CMakeLists.txt
+    RESULT_VARIABLE changed OUTPUT_QUIET ERROR_QUIET)
+  if(changed)
+    set(modified true)
+  endif()
+endif()
+set(text "#define COEUS_GIT_COMMIT \"${commit}\"\n#define COEUS_GIT_MODIFIED ${modified}\n")
+set(before "")
+if(EXISTS ${OUTPUT})
+  file(READ ${OUTPUT} before)
+endif()
+if(NOT text STREQUAL before)
+  file(WRITE ${OUTPUT} "${text}")
+endif()
