@@ -13,7 +13,7 @@ class Commands : public BinaryTest {
 };
 
 TEST_F(Commands, HelpListsEachCommandThatExistsAndSucceeds) {
-  const Run help = run(coeus_ + " --help");
+  const Outcome help = run(coeus_ + " --help");
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.out, HasSubstr("\n  train "));
   EXPECT_THAT(help.out, HasSubstr("\n  launch "));
@@ -27,13 +27,13 @@ TEST_F(Commands, HelpListsEachCommandThatExistsAndSucceeds) {
 }
 
 TEST_F(Commands, NothingToDoIsAUsageErrorWithTheHelp) {
-  const Run run_alone = run(coeus_);
+  const Outcome run_alone = run(coeus_);
   EXPECT_EQ(run_alone.code, 2);
   EXPECT_THAT(run_alone.err, HasSubstr("usage: coeus COMMAND"));
 }
 
 TEST_F(Commands, AnUnknownCommandExits2AndNamesTheNearest) {
-  const Run typo = run(coeus_ + " trian x");
+  const Outcome typo = run(coeus_ + " trian x");
   EXPECT_EQ(typo.code, 2);
   EXPECT_EQ(typo.out, "");
   EXPECT_THAT(typo.err, HasSubstr("coeus: error: unknown command \"trian\"; did you mean train"));
@@ -41,7 +41,7 @@ TEST_F(Commands, AnUnknownCommandExits2AndNamesTheNearest) {
 }
 
 TEST_F(Commands, VersionPrintsTheCommitAndWhatItWasBuiltWith) {
-  const Run version = run(coeus_ + " --version");
+  const Outcome version = run(coeus_ + " --version");
   EXPECT_EQ(version.code, 0);
   EXPECT_THAT(version.out, HasSubstr("git       " + build_info().git_commit));
   for (const char* part : {"libtorch", "CUDA", "NCCL", "MPI"})
@@ -49,7 +49,7 @@ TEST_F(Commands, VersionPrintsTheCommitAndWhatItWasBuiltWith) {
 }
 
 TEST_F(Commands, TheLightBinaryLinksNoLibtorch) {
-  const Run ldd = run("ldd " + coeus_);
+  const Outcome ldd = run("ldd " + coeus_);
   ASSERT_EQ(ldd.code, 0);
   EXPECT_THAT(ldd.out, Not(HasSubstr("torch")));
   EXPECT_THAT(ldd.out, Not(HasSubstr("c10")));
@@ -59,7 +59,7 @@ TEST_F(Commands, TheLightBinaryLinksNoLibtorch) {
 TEST_F(Commands, CoeusTrainRefusesAnotherCommit) {
   const std::string heavy = COEUS_TRAIN_BINARY;
   if (heavy.empty()) GTEST_SKIP() << "built without libtorch";
-  const Run other = run(heavy + " --expect-commit 0123456789ab train x");
+  const Outcome other = run(heavy + " --expect-commit 0123456789ab train x");
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.err,
               HasSubstr("coeus was built from commit 0123456789ab and coeus-train from " +
@@ -68,7 +68,7 @@ TEST_F(Commands, CoeusTrainRefusesAnotherCommit) {
 }
 
 TEST_F(Commands, LaunchRunsAProgramAsTorchrunDoes) {
-  const Run ranks =
+  const Outcome ranks =
       run(coeus_ + " launch --nproc_per_node=2 bash -c 'echo rank $RANK of $WORLD_SIZE: $0' word");
   EXPECT_EQ(ranks.code, 0) << ranks.err;
   EXPECT_THAT(ranks.out, HasSubstr("rank 0 of 2: word"));
@@ -81,14 +81,14 @@ TEST_F(Commands, LaunchRunsPyFilesAndModulesUnderPython) {
   files::write_text(folder_ / "hello.py", "import sys; print('hello', sys.argv[1])\n");
   EXPECT_EQ(run(coeus_ + " launch hello.py --nnodes").out, "hello --nnodes\n");
   EXPECT_EQ(run(coeus_ + " launch -m hello there").out, "hello there\n");
-  const Run as_it_is = run(coeus_ + " launch --no-python ./hello.py x");
+  const Outcome as_it_is = run(coeus_ + " launch --no-python ./hello.py x");
   EXPECT_EQ(as_it_is.code, 2) << "it has no x bit";
   EXPECT_THAT(as_it_is.err, HasSubstr("cannot run ./hello.py"));
 }
 
 TEST_F(Commands, LaunchCountsGpusThroughTheDriver) {
-  const Run gpus = run("LD_LIBRARY_PATH=" FAKE_CUDA_DIR " " + coeus_ +
-                       " launch --nproc-per-node gpu bash -c 'echo $LOCAL_WORLD_SIZE'");
+  const Outcome gpus = run("LD_LIBRARY_PATH=" FAKE_CUDA_DIR " " + coeus_ +
+                           " launch --nproc-per-node gpu bash -c 'echo $LOCAL_WORLD_SIZE'");
   EXPECT_EQ(gpus.out, "3\n3\n3\n") << gpus.err;
 }
 
@@ -99,7 +99,7 @@ TEST_F(Commands, LaunchReturnsTheProgramsCode) {
 }
 
 TEST_F(Commands, LaunchNamesTheFlagItDoesNotHave) {
-  const Run run_role = run(coeus_ + " launch --role=x bash -c true");
+  const Outcome run_role = run(coeus_ + " launch --role=x bash -c true");
   EXPECT_EQ(run_role.code, 2);
   EXPECT_THAT(run_role.err, HasSubstr("--role"));
 }

@@ -11,7 +11,7 @@
 
 namespace coeus::app {
 
-struct Run {
+struct Outcome {
   int code = 0;
   std::string out, err;
 };
@@ -27,7 +27,7 @@ class BinaryTest : public testing::Test {
   }
   void TearDown() override { files::remove_all(folder_); }
 
-  Run run(const std::string& command) {
+  Outcome run(const std::string& command) {
     files::write_text(folder_ / "command.sh", command + "\n");
     const int status = std::system(fmt::format("cd {} && env -u OMP_NUM_THREADS bash command.sh "
                                                ">out 2>err </dev/null",

@@ -29,14 +29,14 @@ training: {steps: 4, global_batch_size: 4, micro_batch_size: 1}
 };
 
 TEST_F(Train, StartsOneRankWithoutGpus) {
-  const Run one = run("CUDA_VISIBLE_DEVICES= ./coeus train tiny.yaml training.steps=2");
+  const Outcome one = run("CUDA_VISIBLE_DEVICES= ./coeus train tiny.yaml training.steps=2");
   EXPECT_EQ(one.code, 0) << one.err;
   EXPECT_EQ(one.out, "rank 0 of 1: " + expect_ + " train tiny.yaml training.steps=2\n");
   EXPECT_EQ(files::read_text(folder_ / "run/logs/attempt-0/rank-0.log"), one.out);
 }
 
 TEST_F(Train, StartsARankForEachGpu) {
-  const Run gpus =
+  const Outcome gpus =
       run("LD_LIBRARY_PATH=" FAKE_CUDA_DIR " ./coeus train tiny.yaml training.global_batch_size=6");
   EXPECT_EQ(gpus.code, 0) << gpus.err;
   EXPECT_THAT(gpus.out, StartsWith("rank 0 of 3: "));
@@ -51,7 +51,7 @@ TEST_F(Train, StartsAsManyRanksAsAskedFor) {
 }
 
 TEST_F(Train, NeedsNoRankToFindAFaultInTheConfiguration) {
-  const Run fault = run("./coeus train tiny.yaml training.stepz=2 --nproc 2");
+  const Outcome fault = run("./coeus train tiny.yaml training.stepz=2 --nproc 2");
   EXPECT_EQ(fault.code, 2);
   EXPECT_EQ(fault.out, "");
   EXPECT_THAT(fault.err, HasSubstr("coeus: error: "));
@@ -65,14 +65,14 @@ TEST_F(Train, NeedsNoRankToFindAFaultInTheConfiguration) {
 }
 
 TEST_F(Train, BecomesOneProcessWhenRanksAreThreads) {
-  const Run threads = run("./coeus train tiny.yaml comm.ranks=threads --nproc 4");
+  const Outcome threads = run("./coeus train tiny.yaml comm.ranks=threads --nproc 4");
   EXPECT_EQ(threads.out,
             "rank - of -: " + expect_ + " train tiny.yaml comm.ranks=threads --nproc 4\n")
       << threads.err;
 }
 
 TEST_F(Train, JoinsTheWorldAroundIt) {
-  const Run torchrun =
+  const Outcome torchrun =
       run("export RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5\n"
           "./coeus train tiny.yaml");
   EXPECT_EQ(torchrun.out, "rank 1 of 2: " + expect_ + " train tiny.yaml\n") << torchrun.err;
@@ -81,20 +81,20 @@ TEST_F(Train, JoinsTheWorldAroundIt) {
       "SLURM_NTASKS=2 SLURM_NNODES=2 SLURM_TASKS_PER_NODE='1(x2)' SLURM_STEP_NODELIST='n[0-1]'\n";
   EXPECT_EQ(run(srun + "CUDA_VISIBLE_DEVICES= ./coeus train tiny.yaml").out,
             "rank - of -: " + expect_ + " train tiny.yaml\n");
-  const Run idle_gpus = run(srun + "LD_LIBRARY_PATH=" FAKE_CUDA_DIR " ./coeus train tiny.yaml");
+  const Outcome idle_gpus = run(srun + "LD_LIBRARY_PATH=" FAKE_CUDA_DIR " ./coeus train tiny.yaml");
   EXPECT_EQ(idle_gpus.code, 2);
   EXPECT_THAT(idle_gpus.err, HasSubstr("1 task on this node, and 3 GPUs are visible"));
   EXPECT_EQ(
       run(srun + "LD_LIBRARY_PATH=" FAKE_CUDA_DIR " ./coeus train tiny.yaml --nproc-per-node 1")
           .code,
       0);
-  const Run against = run(srun + "./coeus train tiny.yaml --nproc 2");
+  const Outcome against = run(srun + "./coeus train tiny.yaml --nproc 2");
   EXPECT_EQ(against.code, 2);
   EXPECT_THAT(against.err, HasSubstr("--nproc-per-node 2 against 1 rank that srun started"));
 }
 
 TEST_F(Train, RefusesAnIncompleteWorld) {
-  const Run incomplete = run("RANK=1 WORLD_SIZE=2 ./coeus train tiny.yaml");
+  const Outcome incomplete = run("RANK=1 WORLD_SIZE=2 ./coeus train tiny.yaml");
   EXPECT_EQ(incomplete.code, 2);
   EXPECT_THAT(incomplete.err, HasSubstr("RANK=1 WORLD_SIZE=2 LOCAL_RANK (not set)"));
   EXPECT_THAT(run("CUDA_VISIBLE_DEVICES= RANK=1 ./coeus train tiny.yaml").out,
@@ -107,7 +107,7 @@ TEST_F(Train, LooksForCoeusTrainInLibexecAndSaysWhereItLooked) {
             0);
   EXPECT_EQ(run("CUDA_VISIBLE_DEVICES= bin/coeus train tiny.yaml").code, 0);
   ASSERT_EQ(run("rm -r libexec && ln -s bin/coeus coeus").code, 0);
-  const Run missing = run("./coeus train tiny.yaml");
+  const Outcome missing = run("./coeus train tiny.yaml");
   EXPECT_EQ(missing.code, 1);
   EXPECT_THAT(missing.err, HasSubstr("/bin/coeus-train and "));
   EXPECT_THAT(missing.err, HasSubstr("/libexec/coeus/coeus-train"));

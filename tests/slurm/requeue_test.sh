@@ -68,7 +68,7 @@ saves_requeues_and_finishes() {
 1 of 2 on node 1 of 2" ] || die "ranks: $(cat "$folder"/finished-*)"
 }
 
-is_not_requeued_when_cancelled() {
+saves_and_stays_away_when_cancelled() {
   local job
   rm -f "$folder"/started-* "$folder"/saved-*
   sed 's/USR1/TERM/g' "$folder/trainer" >"$folder/trainer2"
@@ -78,6 +78,7 @@ is_not_requeued_when_cancelled() {
   scancel "$job"
   wait_for 60 "the end" is_over "$job"
   sleep 1
+  [ -e "$folder/saved-0" ] && [ -e "$folder/saved-1" ] || die "ended before both ranks had saved"
   scontrol show job "$job" | grep -q JobState=CANCELLED || die "not cancelled: $(scontrol show job "$job")"
 }
 
@@ -117,7 +118,7 @@ YAML
 }
 
 cluster_start "$folder" 2 || die "no cluster"
-tests="saves_requeues_and_finishes returns_the_failing_code is_not_requeued_when_cancelled"
+tests="saves_requeues_and_finishes returns_the_failing_code saves_and_stays_away_when_cancelled"
 if "$(dirname "$coeus")/coeus-train" --help 2>/dev/null | grep -q '^  train '; then
   tests="$tests trains_resumes_and_finishes"
 fi
