@@ -70,6 +70,17 @@ class Communicator {
   // rank here. color < 0: no group, nullptr.
   virtual std::unique_ptr<Communicator> split(int color, const std::string& name) = 0;
 
+  // The same where the caller knows the world ranks of its own group already (a backend that plays
+  // one rank alone needs them).
+  virtual std::unique_ptr<Communicator> open_group(const std::vector<int>& members, int color,
+                                                   const std::string& name) {
+    return split(color, name);
+  }
+
+  // Before the host reads a result: blocks until the current stream has done what was enqueued, and
+  // throws CommError at the deadline or when a peer was lost. CPU tensors: nothing to do.
+  virtual void synchronize(const CollectiveOptions& options = {}) {}
+
   // Several operations launched as one (NCCL's group); elsewhere nothing.
   virtual void group_begin() {}
   virtual void group_end() {}

@@ -21,7 +21,8 @@ Communicator& Groups::open(const std::string& axis, const std::string& purpose) 
     return std::find(group.begin(), group.end(), rank) != group.end();
   });
   COEUS_ASSERT(mine != groups.end(), "rank {} is in no group of axis {}", rank, axis);
-  slot = world_.split(static_cast<int>(mine - groups.begin()), name);
+  const std::vector<int> members(mine->begin(), mine->end());
+  slot = world_.open_group(members, static_cast<int>(mine - groups.begin()), name);
   return *slot;
 }
 

@@ -34,6 +34,10 @@ struct Operation {
 std::string describe(const Operation& operation);    // all_reduce(sum) of 1024 Float "blocks.0"
 bool agree(const Operation& a, const Operation& b);  // may meet each other; labels are free
 
+inline bool is_pairwise(const Operation& operation) {
+  return operation.op == Op::send || operation.op == Op::recv;
+}
+
 // "rank 3", "ranks 1, 2 and 5"; a long list is cut.
 std::string name_ranks(const std::vector<int>& ranks);
 std::string format_seconds(double seconds);

@@ -98,8 +98,8 @@ at::ScalarType accumulation_dtype(at::ScalarType dtype) {
 
 void accumulate(at::ScalarType dtype, ReduceOp op, void* accumulator, const void* input,
                 std::int64_t count) {
-  with_type(accumulation_dtype(dtype), [&]<class A>(A) {
-    combine(op, static_cast<A*>(accumulator), static_cast<const A*>(input), count);
+  with_type(dtype, [&]<class T>(T) {
+    combine(op, static_cast<Accumulator<T>*>(accumulator), static_cast<const T*>(input), count);
   });
 }
 

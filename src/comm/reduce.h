@@ -17,7 +17,7 @@ void reduce_ranks(at::ScalarType dtype, ReduceOp op, std::span<const void* const
 
 // What partial results are kept in: float32 for bfloat16, else the dtype itself.
 at::ScalarType accumulation_dtype(at::ScalarType dtype);
-// accumulator = accumulator op input, both of accumulation_dtype(dtype).
+// accumulator = accumulator op input; the accumulator is of accumulation_dtype(dtype).
 void accumulate(at::ScalarType dtype, ReduceOp op, void* accumulator, const void* input,
                 std::int64_t count);
 void widen(at::ScalarType dtype, void* accumulator, const void* input, std::int64_t count);

@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <exception>
@@ -129,20 +128,6 @@ std::unique_ptr<Communicator> ThreadCommunicator::split(int color, const std::st
   return std::make_unique<ThreadCommunicator>(group, rank);
 }
 
-// libtorch's intra-op threads are shared out among the ranks; new threads inherit the number.
-class SharedOutThreads {
- public:
-  explicit SharedOutThreads(int ranks) : before_(at::get_num_threads()) {
-    if (ranks > 1) at::set_num_threads(std::max(1, before_ / ranks));
-  }
-  ~SharedOutThreads() { at::set_num_threads(before_); }
-  SharedOutThreads(const SharedOutThreads&) = delete;
-  SharedOutThreads& operator=(const SharedOutThreads&) = delete;
-
- private:
-  int before_;
-};
-
 class FirstFailure {
  public:
   void record(std::exception_ptr failure) {
@@ -195,8 +180,7 @@ void run_threads(int size, const Timeouts& timeouts, const RankBody& body) {
     }
   };
   {
-    const SharedOutThreads shared_out(size);
-    std::vector<std::jthread> threads;
+    std::vector<std::jthread> threads;  // joined at the end of this block
     for (const int rank : ranks) threads.emplace_back(run_rank, rank);
   }
   first.rethrow();
