@@ -1,5 +1,6 @@
 #include "core/cuda.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
@@ -58,6 +59,10 @@ SideStream::Guard::~Guard() = default;
 
 void* native_stream(const Tensor& tensor) {
   return current_stream(tensor.device()).native_handle();
+}
+
+void set_cpu_threads(int count) {
+  at::set_num_threads(count);
 }
 
 int device_count() {

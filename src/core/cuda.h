@@ -47,7 +47,10 @@ class SideStream {
 
 void* native_stream(
     const Tensor& tensor);  // the cudaStream_t that work on this tensor's device is queued on
-int device_count();         // CUDA devices libtorch sees; 0 in a build without CUDA
+// Threads libtorch may use for one operation on CPU; set before rank threads start, each inherits
+// it.
+void set_cpu_threads(int count);
+int device_count();                  // CUDA devices libtorch sees; 0 in a build without CUDA
 void use_device(at::Device device);  // makes it this thread's current one
 void synchronize(at::Device device);
 struct MemoryUse {

@@ -128,7 +128,7 @@ LayoutResult run_rank(const LayoutRun& run, const World& world, comm::Connection
 }
 
 LayoutResult run_threads(const LayoutRun& run) {
-  at::set_num_threads(1);
+  core::set_cpu_threads(1);
   LayoutResult result;
   comm::run_threads(run.ranks, {}, [&](const World& world, comm::Connection connection) {
     LayoutResult mine = run_rank(run, world, connection);

@@ -33,7 +33,7 @@ struct Fault {
 class Redo : public ::testing::TestWithParam<Fault> {};
 
 TEST_P(Redo, a_step_that_threw_on_one_rank_can_be_run_again_bit_for_bit) {
-  at::set_num_threads(1);
+  core::set_cpu_threads(1);
   constexpr int kRanks = 4;
   std::array<double, 2> clean{}, redone{};
   for (const bool faulty : {false, true}) {
@@ -89,7 +89,8 @@ TEST_P(Redo, a_step_that_threw_on_one_rank_can_be_run_again_bit_for_bit) {
 
 INSTANTIATE_TEST_SUITE_P(Faults, Redo,
                          ::testing::Values(Fault{false, {}}, Fault{true, {}},
-                                           Fault{true, {.dp_replicate = 2}}));
+                                           Fault{true, {.dp_replicate = 2}}),
+                         [](const auto& info) { return "case" + std::to_string(info.index); });
 
 TEST(Redo, a_rank_that_throws_ends_all_and_its_own_fault_is_the_one_reported) {
   LayoutRun run{.ranks = 4, .steps = 2};

@@ -43,6 +43,10 @@ class Parameter : public Tensor {
   // Puts the leaf over `storage_owner`'s storage from `offset` elements on (dtype and device of
   // that tensor).
   void place(const Tensor& storage_owner, std::int64_t offset);
+  // Where its gradient goes; null: it flows through autograd.
+  const std::shared_ptr<GradTarget>& gradient_target() const {
+    return tied_to != nullptr ? tied_to->target : target;
+  }
   // Shares leaf and gradient target with `target`: one tensor under two names.
   void tie_to(Parameter& target);
 

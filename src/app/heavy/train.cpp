@@ -133,7 +133,7 @@ int train(const Arguments& arguments) {
                                     device.is_cuda() ? device.index() : -1, timeouts);
     return exit_code(run_rank(job, world, std::move(connection), device, registry));
   }
-  if (given.num_threads > 1) at::set_num_threads(1);
+  if (given.num_threads > 1) core::set_cpu_threads(1);
   std::atomic<int> outcome{0};
   comm::run_threads(
       given.num_threads, timeouts, [&](const World& rank, comm::Connection connection) {

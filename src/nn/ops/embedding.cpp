@@ -44,7 +44,7 @@ Tensor embedding(const Tensor& tokens, const Parameter& w) {
     auto node = make_node<EmbeddingNode>();
     connect(*node, tokens, w);
     node->tokens = SavedVariable(tokens, false);
-    node->target = w.target;
+    node->target = w.gradient_target();
     node->weight_sizes = w.sizes().vec();
     node->weight_type = w.scalar_type();
     torch::autograd::set_history(y, node);

@@ -51,7 +51,7 @@ Tensor linear_cross_entropy(const Tensor& x_NI, const Tensor& labels_N, const Pa
   Tensor sum = at::zeros({}, x_NI.options().dtype(at::kFloat).requires_grad(false));
   Tensor dx;
   GradTarget own;
-  GradTarget* target = w.target.get();
+  GradTarget* target = w.gradient_target().get();
   {
     BelowAutograd guard;
     const Tensor weight = w;
@@ -85,7 +85,7 @@ Tensor linear_cross_entropy(const Tensor& x_NI, const Tensor& labels_N, const Pa
     auto node = make_node<LossNode>();
     connect(*node, x_NI, w);
     node->dx = dx;
-    if (!w.target) node->dw = own.buffer.to(w.scalar_type());
+    if (!w.gradient_target()) node->dw = own.buffer.to(w.scalar_type());
     torch::autograd::set_history(sum, node);
   }
   return sum;

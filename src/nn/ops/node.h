@@ -22,7 +22,7 @@ std::shared_ptr<N> make_node() {
 
 // Edges to x and, where no unit manages w, to the leaf w.
 inline void connect(Node& node, const Tensor& x, const Parameter& w) {
-  if (w.target) {
+  if (w.gradient_target()) {
     node.set_next_edges(torch::autograd::collect_next_edges(x));
   } else {
     node.set_next_edges(torch::autograd::collect_next_edges(x, static_cast<const Tensor&>(w)));
@@ -33,7 +33,7 @@ inline void connect(Node& node, const Tensor& x, const Parameter& w) {
 struct SavedWeight {
   void save(const Parameter& w) {
     variable = SavedVariable(static_cast<const Tensor&>(w), false);
-    target = w.target;
+    target = w.gradient_target();
   }
   void reset() { variable.reset_data(); }
   SavedVariable variable;
