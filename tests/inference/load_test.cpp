@@ -44,7 +44,9 @@ class LoadTest : public testing::Test {
   files::Path save(std::int64_t step, nn::Model& model, at::ScalarType dtype = at::kFloat,
                    const std::string& skip = "", const std::string& reshape = "") {
     const auto config = model_config_from_hf(kConfig, "config.json");
-    checkpoint::SaveRequest request{.directory = run_ / "checkpoints", .step = step};
+    checkpoint::SaveRequest request;
+    request.directory = run_ / "checkpoints";
+    request.step = step;
     checkpoint::TensorSet set{"model", {}};
     std::vector<Tensor> kept;
     for (const auto& layer : model.layer_specs()) {
@@ -114,7 +116,8 @@ TEST_F(LoadTest, AStepFolderIsReadAsItIs) {
 
 TEST_F(LoadTest, AHuggingFaceFolderNeedsNoManifest) {
   const auto model = make_tiny_model();
-  const files::Path folder = save(1, *model);
+  const files::Path folder = run_ / "exported";
+  files::rename(save(1, *model), folder);
   files::remove(folder / "manifest.json");
   const LoadedModel loaded = load_model(folder, make_unset, at::kCPU);
   EXPECT_TRUE(at::equal(logits_of(*loaded.model), logits_of(*model)));

@@ -17,12 +17,16 @@ class TinyBlock : public nn::Layer {
  public:
   explicit TinyBlock(const TinySizes& s)
       : norm1_(child<nn::RmsNorm>("norm1", s.dim)),
-        attention_(child<nn::SelfAttention>("attention", s.dim, s.heads,
-                                            nn::AttentionOptions{.num_kv_heads = s.kv_heads})),
+        attention_(child<nn::SelfAttention>("attention", s.dim, s.heads, options(s))),
         norm2_(child<nn::RmsNorm>("norm2", s.dim)),
         mlp_(child<nn::SwiGlu>("mlp", s.dim, s.ffn)) {}
 
  private:
+  static nn::AttentionOptions options(const TinySizes& s) {
+    nn::AttentionOptions options;
+    options.num_kv_heads = s.kv_heads;
+    return options;
+  }
   Tensor forward(const Tensor& x, const Batch& batch) override {
     const Tensor h = x + attention_(norm1_(x), batch);
     return h + mlp_(norm2_(h));
