@@ -158,7 +158,10 @@ TEST_F(Launcher, ReturnsPeerLostWhenNobodyFailedOnItsOwn) {
 }
 
 TEST_F(Launcher, KillsRanksThatDoNotStop) {
-  auto stubborn = options(2, "[ $RANK = 0 ] && exit 3; trap '' TERM; " + kSleep);
+  const std::string ready = (folder_ / "ready").string();
+  auto stubborn = options(2, "if [ $RANK = 0 ]; then until [ -e " + ready +
+                                 " ]; do sleep 0.02; done; exit 3; fi; trap '' TERM; touch " +
+                                 ready + "; " + kSleep);
   stubborn.stop_seconds = 0.2;
   EXPECT_EQ(launch(stubborn, fake({})), 3);
   EXPECT_THAT(shown(), HasSubstr("rank 1 did not stop when asked: SIGKILL"));
