@@ -85,7 +85,7 @@ TEST(TokenShard, RefusesHostileNumbersWhoseHashIsRight) {
   const std::string bytes = files::read_text(path);
   files::write_text(path, with_header(bytes, 16, std::uint64_t{9}));
   EXPECT_EQ(TokenShard{path}.num_tokens(), 9) << "the helper makes valid headers";
-  const std::uint64_t huge[] = {10,
+  const std::uint64_t huge[] = {13,
                                 1u << 31,
                                 std::uint64_t{1} << 56,
                                 std::uint64_t{1} << 62,
