@@ -52,6 +52,8 @@ at::Device choose_device(const World& world, CommBackend backend) {
       throw ConfigError("comm.backend: nccl, but no GPU is visible");
     return at::kCPU;
   }
+  // Where each task was given one GPU of its own, that is the first it sees.
+  if (devices == 1 && world.source != "alone") return {at::kCUDA, 0};
   if (world.local_rank >= devices)
     throw ConfigError(fmt::format("rank {} is number {} on its machine, which shows {} GPUs",
                                   world.rank, world.local_rank, devices));
