@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,8 +19,10 @@ class Folder {
  public:
   Folder() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = files::Path(testing::TempDir()) /
-            fmt::format("coeus-{}-{}-{}", test->test_suite_name(), test->name(), ::getpid());
+    std::string name =
+        fmt::format("coeus-{}-{}-{}", test->test_suite_name(), test->name(), ::getpid());
+    std::replace(name.begin(), name.end(), '/', '-');  // of parameters
+    path_ = files::Path(testing::TempDir()) / name;
     files::remove_all(path_);
     files::make_directories(path_);
   }

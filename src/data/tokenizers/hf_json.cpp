@@ -133,6 +133,7 @@ HfDescription read_hf_description(const std::string& text, const std::string& wh
   HfDescription description;
   try {
     const Json& model = read.member(root, "model");
+    if (!model.is_object()) read.fail("model is not a map");
     const std::string type = model.value("type", "BPE");
     if (type != "BPE") read.fail("model.type: " + type + " is not supported, only BPE");
     for (const char* key :
