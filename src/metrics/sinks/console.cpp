@@ -42,8 +42,8 @@ std::vector<Part> parts_of(const StepRecord& r) {
   std::vector<Part> parts;
   parts.push_back({kRed, r.last_step > 0 ? fmt::format("step: {:2}/{}", r.step, r.last_step)
                                          : fmt::format("step: {:2}", r.step)});
-  parts.push_back({kGreen, fmt::format("loss: {:8.5f}", r.loss)});
-  parts.push_back({kYellow, fmt::format("grad_norm: {:7.4f}", r.grad_norm)});
+  parts.push_back({kGreen, fmt::format("loss: {:>8.5f}", r.loss)});
+  parts.push_back({kYellow, fmt::format("grad_norm: {:>7.4f}", r.grad_norm)});
   if (r.memory_peak_bytes) {
     const double gib = static_cast<double>(*r.memory_peak_bytes) / kGiB;
     const std::string share =
@@ -80,7 +80,7 @@ class Console final : public Sink {
   void write(const StepRecord& record) override { log(parts_of(record)); }
   void write(const ValidationRecord& r) override {
     log({{kRed, fmt::format("validate step: {:2}", r.step)},
-         {kGreen, fmt::format("loss: {:8.5f}", r.validation_loss)},
+         {kGreen, fmt::format("loss: {:>8.5f}", r.validation_loss)},
          {kBlue, "tokens: " + with_thousands(static_cast<double>(r.validation_tokens))}});
   }
 
