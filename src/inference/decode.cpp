@@ -2,6 +2,8 @@
 
 #include <coeus/nn/attention.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "core/torch.h"
 
@@ -93,8 +95,10 @@ std::vector<std::int64_t> generate(KvCache& cache, const std::vector<std::int64_
     const Tensor logits =
         cache.forward(input.unsqueeze(0).to(device)).squeeze(0).to(at::kCPU, at::kFloat);
     const Tensor flat = logits.contiguous();
+    const std::int64_t size =
+        options.vocab_size > 0 ? std::min(options.vocab_size, flat.numel()) : flat.numel();
     const std::span<const float> values(flat.const_data_ptr<float>(),
-                                        static_cast<std::size_t>(flat.numel()));
+                                        static_cast<std::size_t>(size));
     const std::int64_t token = sample(values, options.sampling, key, static_cast<std::uint64_t>(i));
     if (token == options.stop_token) break;
     tokens.push_back(token);

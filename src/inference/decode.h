@@ -37,6 +37,8 @@ class KvCache {
 
 struct GenerateOptions {
   std::int64_t max_tokens = 128;
+  std::int64_t vocab_size =
+      0;  // the model may know more tokens than the tokenizer; 0: all are drawn
   std::optional<std::int64_t> stop_token = {};  // ends the text and is not part of it
   SamplingOptions sampling;
 };

@@ -15,20 +15,40 @@ namespace {
 // Samples [begin, end) as one batch on the host.
 struct HostBatch {
   Batch batch;
-  std::int64_t valid_tokens = 0, bytes = 0;
+  std::int64_t valid_tokens = 0;
 };
 
-std::int64_t text_bytes(const data::Tokenizer& tokenizer, const std::int64_t* labels,
-                        std::int64_t count) {
-  std::vector<std::int32_t> ids;
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (labels[i] != data::kIgnoredLabel) ids.push_back(static_cast<std::int32_t>(labels[i]));
+// Counts the bytes of text that labels stand for. Samples follow each other in the text, so that
+// the characters they cut are put together again.
+class ByteCounter {
+ public:
+  explicit ByteCounter(const data::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  void add(const Tensor& labels) {
+    const std::int64_t* values = labels.const_data_ptr<std::int64_t>();
+    for (std::int64_t i = 0; i < labels.numel(); ++i) {
+      if (values[i] == data::kIgnoredLabel) continue;
+      ids_.push_back(static_cast<std::int32_t>(values[i]));
+    }
+    if (ids_.size() > kDecodedTogether) flush();
   }
-  return static_cast<std::int64_t>(tokenizer.decode(ids).size());
-}
+  std::int64_t finish() {
+    flush();
+    return bytes_;
+  }
 
-HostBatch read_batch(const data::Dataset& dataset, const data::Tokenizer& tokenizer,
-                     std::int64_t begin, std::int64_t end) {
+ private:
+  static constexpr std::size_t kDecodedTogether = std::size_t{1} << 20;
+  void flush() {
+    bytes_ += static_cast<std::int64_t>(tokenizer_.decode(ids_).size());
+    ids_.clear();
+  }
+
+  const data::Tokenizer& tokenizer_;
+  std::vector<std::int32_t> ids_;
+  std::int64_t bytes_ = 0;
+};
+
+HostBatch read_batch(const data::Dataset& dataset, std::int64_t begin, std::int64_t end) {
   const std::int64_t length = dataset.sequence_length();
   HostBatch host;
   Batch& batch = host.batch;
@@ -39,11 +59,10 @@ HostBatch read_batch(const data::Dataset& dataset, const data::Tokenizer& tokeni
   bool documents = false;
   for (std::int64_t n = begin; n < end; ++n) {
     const std::int64_t at = (n - begin) * length;
-    std::int64_t* labels = batch.labels.data_ptr<std::int64_t>() + at;
-    const auto info = dataset.read(n, {batch.tokens.data_ptr<std::int64_t>() + at, labels,
-                                       batch.positions.data_ptr<std::int64_t>() + at});
+    const auto info = dataset.read(
+        n, {batch.tokens.data_ptr<std::int64_t>() + at, batch.labels.data_ptr<std::int64_t>() + at,
+            batch.positions.data_ptr<std::int64_t>() + at});
     host.valid_tokens += info.valid_tokens;
-    host.bytes += text_bytes(tokenizer, labels, length);
     documents |= !info.document_lengths.empty();
     auto lengths = info.document_lengths;
     if (lengths.empty()) lengths = {static_cast<std::int32_t>(length)};
@@ -114,18 +133,20 @@ EvaluationResult evaluate(nn::Model& model, const data::Dataset& dataset,
   std::int64_t samples = dataset.size();
   if (options.max_samples > 0) samples = std::min(samples, options.max_samples);
   EvaluationResult result;
+  ByteCounter bytes(tokenizer);
   for (std::int64_t begin = 0; begin < samples; begin += options.batch_size) {
     const std::int64_t end = std::min(samples, begin + options.batch_size);
-    const HostBatch host = read_batch(dataset, tokenizer, begin, end);
+    const HostBatch host = read_batch(dataset, begin, end);
     if (host.valid_tokens > 0) {
       const Batch batch = to_device(host.batch, device);
       const LossSum loss = model.loss(model.forward(batch.tokens, batch), batch);
       result.loss_sum += loss.sum.item<double>();
     }
     result.valid_tokens += host.valid_tokens;
-    result.bytes += host.bytes;
+    bytes.add(host.batch.labels);
     options.progress(end, samples);
   }
+  result.bytes = bytes.finish();
   if (result.valid_tokens == 0) throw DataError("evaluation: the data holds no token to predict");
   return result;
 }

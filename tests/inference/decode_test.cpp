@@ -85,6 +85,12 @@ TEST(Decode, EachTokenIsShownAsItIsDrawn) {
   EXPECT_EQ(shown, tokens);
 }
 
+TEST(Decode, TokensBeyondTheVocabularyAreNeverDrawn) {
+  GenerateOptions options = with(1, 1);
+  options.vocab_size = 5;
+  for (std::int64_t token : text_of(options)) EXPECT_LT(token, 5);
+}
+
 TEST(Decode, APromptWithoutTokensIsRefused) {
   const auto model = make_tiny_model();
   KvCache cache(*model, 64);

@@ -12,7 +12,7 @@ namespace coeus::inference {
 namespace {
 
 std::int64_t token_at(std::int64_t i) {
-  return (i * 31 + 7) % 256;
+  return (i * 31 + 7) % 128;  // ASCII: a byte each
 }
 
 // Samples of `length` tokens of one stream; the last two labels of each may be ignored.
@@ -61,6 +61,22 @@ TEST(Evaluate, SumsTheCrossEntropyOfEachValidLabelOnce) {
   EXPECT_NEAR(result.loss_sum, expected, 1e-5 * expected);
   EXPECT_DOUBLE_EQ(result.perplexity(), std::exp(result.loss()));
   EXPECT_DOUBLE_EQ(result.bits_per_byte(), result.loss() / std::numbers::ln2);
+}
+
+// "é" is two bytes; every sample of three tokens cuts one.
+TEST(Evaluate, CharactersThatSamplesCutAreCountedWhole) {
+  class Accents : public Stream {
+   public:
+    Accents() : Stream(10, 3) {}
+    data::SampleInfo read(std::int64_t n, data::SampleView into) const override {
+      const auto info = Stream::read(n, into);
+      for (std::int64_t i = 0; i < 3; ++i) into.labels[i] = (n * 3 + i) % 2 == 0 ? 0xC3 : 0xA9;
+      return info;
+    }
+  };
+  const auto model = make_tiny_model();
+  const auto tokenizer = data::load_tokenizer("byte");
+  EXPECT_EQ(evaluate(*model, Accents(), *tokenizer, at::kCPU, {}).bytes, 30);
 }
 
 TEST(Evaluate, TheBatchSizeDoesNotMatter) {

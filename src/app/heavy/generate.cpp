@@ -38,41 +38,29 @@ void check_length(const LoadedModel& loaded, std::int64_t prompt, std::int64_t m
   }
 }
 
-// How many bytes of `text` are whole UTF-8 characters, if its last one may still be growing.
-std::size_t whole_characters(const std::string& text) {
-  std::size_t lead = text.size();
-  while (lead > 0 && text.size() - lead < 4 && (text[lead - 1] & 0xC0) == 0x80) --lead;
-  if (lead == 0) return text.size();
-  const auto first = static_cast<unsigned char>(text[--lead]);
-  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
-  return lead + length > text.size() ? lead : text.size();
-}
-
-// Prints text as its tokens come, never half a character.
+// Prints text as its tokens come. A character may span several: until it is whole, the text ends in
+// the replacement character.
 class Printer {
  public:
   explicit Printer(const data::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
   void add(std::int64_t token) {
-    tokens_.push_back(static_cast<std::int32_t>(token));
-    const std::string text = tokenizer_.decode(tokens_);
-    print(text, whole_characters(text));
+    constexpr std::size_t kMostHeldBack = 8;
+    pending_.push_back(static_cast<std::int32_t>(token));
+    const std::string text = tokenizer_.decode(pending_);
+    if (text.ends_with("\uFFFD") && pending_.size() < kMostHeldBack) return;
+    print(text);
+    pending_.clear();
   }
-  void finish() {
-    const std::string text = tokenizer_.decode(tokens_);
-    print(text + "\n", text.size() + 1);
-  }
+  void finish() { print(tokenizer_.decode(pending_) + "\n"); }
 
  private:
-  void print(const std::string& text, std::size_t end) {
-    if (end <= printed_) return;
-    std::fwrite(text.data() + printed_, 1, end - printed_, stdout);
+  static void print(const std::string& text) {
+    fmt::print("{}", text);
     std::fflush(stdout);
-    printed_ = end;
   }
 
   const data::Tokenizer& tokenizer_;
-  std::vector<std::int32_t> tokens_;
-  std::size_t printed_ = 0;
+  std::vector<std::int32_t> pending_;
 };
 
 Options parse(const Arguments& arguments) {
@@ -110,6 +98,7 @@ int generate(const Arguments& arguments) {
   const auto prompt_size = static_cast<std::int64_t>(prompt.size());
   check_length(loaded, prompt_size, options.generate.max_tokens);
   options.generate.stop_token = loaded.tokenizer->eos_id();
+  options.generate.vocab_size = loaded.tokenizer->vocab_size();
   inference::KvCache cache(*loaded.model, prompt_size + options.generate.max_tokens);
   if (options.json) {
     const auto tokens = inference::generate(cache, prompt, options.generate, loaded.device);
