@@ -38,7 +38,9 @@ std::size_t distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   const std::string given = folded(word.substr(0, 200));
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(1, given.size() / 3) + 1;
+  // never all of its letters
+  std::size_t best_distance = std::min(std::max<std::size_t>(1, given.size() / 3) + 1,
+                                       std::max<std::size_t>(1, given.size()));
   for (const std::string& candidate : known) {
     const std::string other = folded(candidate);
     std::size_t d = distance(given, other);

@@ -44,7 +44,8 @@ struct Fault {
 // Collects faults, so that all can be told at once.
 struct Report {
   std::string file;  // stands for the place of what is in no file
-  std::vector<Fault> faults;
+  std::vector<Fault> faults = {};
+  bool unreadable = false;  // a file could not be parsed: what it lacks is not its fault
   void add(const Origin& origin, std::string path, std::string message);
   bool concerns(std::string_view path) const;  // a fault at this path, above or below it
 };

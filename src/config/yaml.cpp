@@ -156,6 +156,7 @@ class TreeBuilder : public YAML::EventHandler {
 Value parse_yaml(std::string_view text, const std::string& file, Report& report) {
   if (text.size() > kMaxBytes) {
     report.add({file, 1, 1}, "", fmt::format("{} bytes, more than 4 MiB", text.size()));
+    report.unreadable = true;
     return Value::map();
   }
   TreeBuilder builder(file, report);
@@ -169,10 +170,12 @@ Value parse_yaml(std::string_view text, const std::string& file, Report& report)
     }
   } catch (const Refused& refused) {
     report.add({file, refused.mark.line + 1, refused.mark.column + 1}, "", refused.message);
+    report.unreadable = true;
     return Value::map();
   } catch (const YAML::Exception& e) {
     report.add({file, std::max(e.mark.line, 0) + 1, std::max(e.mark.column, 0) + 1}, "",
                "not valid YAML: " + e.msg);
+    report.unreadable = true;
     return Value::map();
   }
   return builder.take();

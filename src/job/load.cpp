@@ -142,6 +142,7 @@ LoadedJob load(const config::Source& source, const std::vector<std::string>& ove
   for (const std::string& override : overrides) {
     config::apply_override(tree, override, tree_opts, report);
   }
+  if (report.unreadable) throw ConfigError(fault_text(report));
   const Value given = tree;  // reading moves short forms about
   LoadedJob job;
   job.given = source.text;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "job/job_config.h"
+#include "job/rules.h"
 #include "job/sections.h"
 
 namespace coeus {
@@ -17,6 +18,7 @@ Every field there is, as `coeus configs fields` prints it. A configuration is on
 - `base: other.yaml` inherits (relative to the file, or a built-in name): maps merge, lists are replaced, null is the default.
 - `key.sub=value` or `--key.sub=value` after the file overrides; items of a list by index (`data.sources.0=mine.txt`), or the whole
   list as YAML (`optimizer.betas=[0.9, 0.99]`). Giving one of training.steps, tokens, epochs takes back the others.
+- "So far only" marks a key whose other values are not built yet: they are errors.
 - Counts take `K M B` (powers of ten) and `Ki Mi` (powers of two), durations `30s 10m 2h`.
 )";
 
@@ -32,9 +34,15 @@ std::string initial(const config::FieldLine& field) {
 }
 
 std::string kind(const config::FieldLine& field) {
-  // a word's range are its words
-  if (field.type.starts_with("word")) return escape(field.range);
-  return escape(field.range.empty() ? field.type : field.type + ", " + field.range);
+  std::string text = field.type;
+  if (field.type.starts_with("word")) {
+    text = field.range;  // a word's range are its words
+  } else if (!field.range.empty()) {
+    text += ", " + field.range;
+  }
+  const std::string accepted = job::accepted_so_far(field.path);
+  if (!accepted.empty()) text += "; so far only " + accepted;
+  return escape(text);
 }
 
 }  // namespace

@@ -19,5 +19,7 @@ std::vector<RuleFault> check_rules(const JobConfig& config,
 // Keys whose feature does not exist yet and that are set to something else than their default or
 // off.
 std::vector<RuleFault> check_not_built(const JobConfig& config);
+// The values such a key may have, as text; empty for a key without that limit.
+std::string accepted_so_far(const std::string& key);
 
 }  // namespace coeus::job
