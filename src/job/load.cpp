@@ -37,7 +37,11 @@ constexpr std::uint64_t kMaxBytes = 4 << 20;
 // A file beside the one that names it, or a built-in name.
 config::Source find_source(const std::string& name, const std::string& from) {
   const files::Path path = files::Path(from).parent_path() / name;
-  if (files::exists(path)) return {path.string(), files::read_text(path, kMaxBytes)};
+  try {
+    if (files::exists(path)) return {path.string(), files::read_text(path, kMaxBytes)};
+  } catch (const FileError& e) {
+    throw ConfigError(e.what());
+  }
   const std::vector<std::string> builtin = builtin_config_names();
   if (std::find(builtin.begin(), builtin.end(), name) != builtin.end()) {
     return {name, builtin_config_text(name)};

@@ -92,6 +92,10 @@ TEST(Load, AnUnknownNameIsAnErrorThatSuggests) {
   }
 }
 
+TEST(Load, AFolderIsNoConfiguration) {
+  EXPECT_THROW(load_job(testing::TempDir(), {}), ConfigError);
+}
+
 TEST(Load, APresetMayBeAConfigJson) {
   std::string folder = testing::TempDir() + "/coeus-preset-XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
