@@ -107,7 +107,7 @@ int generate(const Arguments& arguments) {
                        {"prompt", options.prompt},
                        {"text", loaded.tokenizer->decode(ids)},
                        {"tokens", tokens}};
-    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
     return 0;
   }
   fmt::print("{}", options.prompt);
