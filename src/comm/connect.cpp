@@ -23,20 +23,18 @@ CommBackend choose(const World& world, CommBackend asked, int cuda_device) {
   return is_under_mpirun(world) ? CommBackend::mpi : CommBackend::sockets;
 }
 
-struct TwoSockets {
-  std::unique_ptr<Communicator> first, second;
-};
-
 // The store is let go once every rank has read it and met the others.
-TwoSockets connect_sockets(const World& world, const Timeouts& timeouts) {
+Connection connect_sockets(const World& world, const Timeouts& timeouts) {
   Store store(world, timeouts.startup);
   const auto open = [&](const std::string& name) {
-    return make_sockets(std::make_shared<SocketWorld>(world, store, timeouts), name);
+    const auto sockets = std::make_shared<SocketWorld>(world, store, timeouts);
+    auto communicator = make_sockets(sockets, name);
+    communicator->barrier({.label = "start"});
+    sockets->started();
+    return communicator;
   };
-  TwoSockets sockets{open("world"), open("host")};
-  sockets.first->barrier({.label = "start"});
-  sockets.second->barrier({.label = "start"});
-  return sockets;
+  auto device = open("world");
+  return {.device = std::move(device), .host = open("host")};
 }
 
 Connection connect_alone(const World& world) {
@@ -65,8 +63,7 @@ Connection connect(const World& world, CommBackend backend, int cuda_device,
     return connection;
   }
   if (world.size == 1) return connect_alone(world);
-  TwoSockets sockets = connect_sockets(world, timeouts);
-  Connection connection{.device = std::move(sockets.first), .host = std::move(sockets.second)};
+  Connection connection = connect_sockets(world, timeouts);
   if (chosen == CommBackend::nccl) {
     connection.device = make_nccl(*connection.host, "world", cuda_device, timeouts);
   }

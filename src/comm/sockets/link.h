@@ -21,7 +21,7 @@ struct FrameHeader {
   std::uint8_t op = 0, dtype = 0, reduce = 0;
   std::uint32_t channel = 0;  // the group; hello: the world rank that connects
   std::int32_t peer = -1;
-  std::uint64_t count = 0;  // hello: the token of the world
+  std::uint64_t count = 0;  // hello: the token of the world; bye: messages sent in all
   std::uint64_t bytes = 0;
   std::uint32_t text_bytes = 0;
   std::uint32_t sequence = 0;
@@ -60,7 +60,6 @@ class Link {
 
   int peer;             // world rank; -1 until its hello came
   bool closed = false;  // by either side
-  bool said_bye = false;
 
  private:
   bool next_part(const Events& events);

@@ -36,7 +36,7 @@ std::uint64_t random_token() {
 }  // namespace
 
 SocketWorld::SocketWorld(const World& world, Store& store, const Timeouts& timeouts)
-    : rank_(world.rank), timeouts_(timeouts) {
+    : rank_(world.rank), timeouts_(timeouts), deadline_(timeouts.startup) {
   const std::string host = own_host(world);
   listener_ = open_listener(host);
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -52,7 +52,7 @@ SocketWorld::SocketWorld(const World& world, Store& store, const Timeouts& timeo
     addresses_.push_back(address);
   }
   link_of_peer_.resize(addresses_.size());
-  departed_.resize(addresses_.size());
+  traffic_.resize(addresses_.size());
 }
 
 SocketWorld::~SocketWorld() {
@@ -60,7 +60,11 @@ SocketWorld::~SocketWorld() {
   if (failure_) return;
   FrameHeader bye;
   bye.kind = FrameKind::bye;
-  for (const auto& link : links_) link->write_control(control_frame(bye, ""));
+  for (const auto& link : links_) {
+    if (link->peer < 0) continue;
+    bye.count = traffic_[static_cast<std::size_t>(link->peer)].sent;
+    link->write_control(control_frame(bye, ""));
+  }
 }
 
 void SocketWorld::throw_if_failed() const {
@@ -104,6 +108,7 @@ std::shared_ptr<SendState> SocketWorld::send(int to, std::uint32_t channel,
     return state;
   }
   state->head = control_frame(header, operation.label);
+  ++traffic_[static_cast<std::size_t>(to)].sent;
   Link& link = link_to(to);
   link.enqueue(state);
   write(link);
@@ -187,7 +192,7 @@ std::byte* SocketWorld::on_frame(Link& link, const FrameHeader& header, const st
       fail(text);
       break;
     case FrameKind::bye:
-      link.said_bye = true;
+      traffic_[static_cast<std::size_t>(link.peer)].announced = header.count;
       break;
     case FrameKind::ask:
       answer(link, header);
@@ -228,6 +233,7 @@ std::byte* SocketWorld::on_data(Link& link, const FrameHeader& header, const std
 
 void SocketWorld::on_payload(Link& link, const FrameHeader& header) {
   if (header.kind != FrameKind::data) return;
+  ++traffic_[static_cast<std::size_t>(link.peer)].received;
   auto [arrival, wanted] = std::exchange(reading_[&link], {});
   if (wanted) wanted->done = true;
   if (!arrival) return;
@@ -294,15 +300,23 @@ void SocketWorld::on_closed(Link& link) {
   if (link.closed) return;
   link.closed = true;
   if (link.peer < 0) return;
-  if (link.said_bye) {
-    // Two ranks that connected at the same time have two connections; data may still lie on the
-    // other.
-    departed_[static_cast<std::size_t>(link.peer)] =
-        std::none_of(links_.begin(), links_.end(),
-                     [&](const auto& other) { return other->peer == link.peer && !other->closed; });
-  } else {
+  const auto& announced = traffic_[static_cast<std::size_t>(link.peer)].announced;
+  // Ranks that connected at the same time have two connections: the farewell may lie on the other.
+  if (!announced) serve_all();
+  if (!announced) {
     fail(fmt::format("lost rank {}: its connection to rank {} was closed", link.peer, rank_));
   }
+}
+
+void SocketWorld::serve_all() {
+  accept_all();
+  for (std::size_t i = 0; i < links_.size() && !failure_; ++i) serve(*links_[i], POLLIN);
+}
+
+// It said so, and nothing that it sent is still under way.
+bool SocketWorld::has_left(int peer) const {
+  const Traffic& traffic = traffic_[static_cast<std::size_t>(peer)];
+  return traffic.announced && traffic.received >= *traffic.announced;
 }
 
 void SocketWorld::fail(const std::string& reason) noexcept {
@@ -327,7 +341,7 @@ void SocketWorld::abort(const std::string& reason) noexcept {
 
 void SocketWorld::check_departed(const Activity& activity) {
   for (const int peer : activity.waiting_on) {
-    if (!departed_[static_cast<std::size_t>(peer)]) continue;
+    if (!has_left(peer)) continue;
     fail(fmt::format("rank {}, group {}: {}: rank {} has left", rank_, activity.group,
                      describe(activity.operation), peer));
     throw_if_failed();
@@ -336,7 +350,7 @@ void SocketWorld::check_departed(const Activity& activity) {
 
 // How long the others have to say that they are in the same operation.
 std::chrono::milliseconds SocketWorld::grace() const {
-  return std::clamp<std::chrono::milliseconds>(timeouts_.operation / 2, 1000ms, 2000ms);
+  return std::clamp<std::chrono::milliseconds>(deadline_ / 2, 1000ms, 2000ms);
 }
 
 void SocketWorld::ask(std::uint32_t channel, const Activity& activity) {
@@ -350,7 +364,7 @@ void SocketWorld::ask(std::uint32_t channel, const Activity& activity) {
   question.channel = channel;
   question.sequence = activity.sequence;
   for (const int peer : peers) {
-    if (peer == rank_ || departed_[static_cast<std::size_t>(peer)]) continue;
+    if (peer == rank_ || has_left(peer)) continue;
     auto state = std::make_shared<SendState>();
     state->head = control_frame(question, "");
     Link& link = link_to(peer);
@@ -377,7 +391,7 @@ std::string SocketWorld::name_missing(const Activity& activity) const {
   const bool pairwise = is_pairwise(activity.operation);
   const bool unknown = missing.empty() || answers_.empty();
   return name_ranks(pairwise || unknown ? activity.waiting_on : missing) + " after " +
-         format_seconds(std::chrono::duration<double>(timeouts_.operation).count()) + elsewhere;
+         format_seconds(std::chrono::duration<double>(deadline_).count()) + elsewhere;
 }
 
 // While it waits, a rank answers those that ask what it is doing.
@@ -402,7 +416,7 @@ class SocketWorld::Announced {
 
 void SocketWorld::wait(const bool& done, std::uint32_t channel, const Activity& activity) {
   const auto begin = Clock::now();
-  auto until = begin + timeouts_.operation;
+  auto until = begin + deadline_;
   bool connected = false, asked = false;
   const Announced announced(*this, channel, activity);
   for (;;) {

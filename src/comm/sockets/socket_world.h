@@ -47,7 +47,8 @@ class SocketWorld {
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(addresses_.size()); }
-  const Timeouts& timeouts() const { return timeouts_; }
+  // The ranks have met: deadlines are those of operations from now on, no longer that of the start.
+  void started() { deadline_ = timeouts_.operation; }
 
   std::shared_ptr<SendState> send(int to, std::uint32_t channel, const Operation& operation,
                                   const std::byte* data, std::size_t bytes, const Tensor& keep,
@@ -99,6 +100,8 @@ class SocketWorld {
                        const std::string& text);
   void throw_if_failed() const;
   void on_closed(Link& link);
+  void serve_all();
+  bool has_left(int peer) const;
   void fail(const std::string& reason) noexcept;
   void check_departed(const Activity& activity);
   void ask(std::uint32_t channel, const Activity& activity);
@@ -107,6 +110,7 @@ class SocketWorld {
 
   int rank_;
   Timeouts timeouts_;
+  std::chrono::milliseconds deadline_;
   std::uint64_t token_ = 0;  // of this world: connections of others are refused
   std::vector<Address> addresses_;
   Listener listener_;
@@ -115,7 +119,11 @@ class SocketWorld {
   std::mutex mutex_;  // all below; not held while sleeping
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<Link*> link_of_peer_;
-  std::vector<char> departed_;
+  struct Traffic {  // data messages exchanged with one rank
+    std::uint64_t sent = 0, received = 0;
+    std::optional<std::uint64_t> announced;  // how many it sent in all, told when it left
+  };
+  std::vector<Traffic> traffic_;
   std::map<std::pair<int, std::uint32_t>, Queue> queues_;
   std::map<const Link*, std::pair<std::shared_ptr<Arrival>, std::shared_ptr<ReceiveState>>>
       reading_;
