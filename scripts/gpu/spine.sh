@@ -37,7 +37,7 @@ train() {
   local name=$1
   shift
   "$coeus" train llama/124m "data.sources=$texts" tokenizer.path=byte data.sequence_length=256 training.global_batch_size=4 \
-    training.micro_batch_size=1 training.steps=50 optimizer.lr=3e-4 lr_schedule.warmup_steps=10 evaluation.every=0 checkpoint.every=25 \
+    training.micro_batch_size=1 training.steps=50 evaluation.every=0 checkpoint.every=25 \
     metrics.every=1 run.cache="$work/cache" run.directory="$work/$name" "$@" > "$work/$name.log" 2>&1 || { tail -5 "$work/$name.log"; return 1; }
 }
 # largest relative distance of the losses of two runs
@@ -46,6 +46,9 @@ distance() {
 import json, sys
 a, b = ({r["step"]: r["loss"] for r in map(json.loads, open(f)) if "loss" in r} for f in sys.argv[1:])
 assert len(a) == len(b) == 50, (len(a), len(b))
+for s in sorted(a):
+    if s % 5 == 0:
+        print(f"step {s}: {a[s]:.5f} {b[s]:.5f}", file=sys.stderr)
 print(f"{max(abs(a[s] - b[s]) / a[s] for s in a):.5f}")
 P
 }

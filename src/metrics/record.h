@@ -18,7 +18,7 @@ struct StepRecord {
   std::int64_t step = 0, tokens = 0, valid_tokens = 0, samples = 0;
   double loss = 0, grad_norm = 0, lr = 0, step_seconds = 0, tokens_per_second = 0,
          tokens_per_second_per_device = 0;
-  std::optional<double> tflops_per_device, mfu, mfu_causal;
+  std::optional<double> tflops_per_device, mfu, mfu_causal;  // mfu in percent, as TorchTitan's
   std::optional<std::int64_t> memory_peak_bytes;
   double data_wait_seconds = 0;
   std::optional<double> comm_exposed_seconds;

@@ -265,32 +265,6 @@ void Session::save(Step step) {
   }
 }
 
-void Session::print_banner() const {
-  const JobConfig& c = config();
-  const std::int64_t parameters = spec_.num_parameters();
-  log().info("{} · {} rank{} on {} · {}", options_.build.value("version", "coeus"),
-             options_.world.size, options_.world.size == 1 ? "" : "s", options_.device.str(),
-             mesh().describe());
-  log().info("{}: {} parameters in {} units, {} compute, fp32 master and moments", c.model->name(),
-             parameters, model_->units().size(), compute_ == at::kBFloat16 ? "bf16" : "fp32");
-  std::int64_t elements = 0;
-  for (const auto& shard : optimizer_->shards()) elements += shard.master.numel();
-  const auto compute_bytes = static_cast<std::int64_t>(c10::elementSize(compute_));
-  const double state = static_cast<double>(elements) *
-                       (compute_ == at::kFloat ? 16 : 16 + static_cast<double>(compute_bytes));
-  const auto memory = core::memory_use(options_.device);
-  log().info(
-      "predicted memory of weights, gradients, master and moments per rank: {:.2f} GiB{}",
-      state / (1 << 30),
-      memory ? fmt::format(" of {:.1f} GiB", static_cast<double>(memory->total_bytes) / (1 << 30))
-             : "");
-  log().info(
-      "data: {} samples of {} tokens an epoch; {} steps of {} sequences, {} tokens in all; first "
-      "step {}",
-      train_data_->size(), train_data_->sequence_length(), last_step_, c.training.global_batch_size,
-      last_step_ * c.training.global_batch_size * train_data_->sequence_length(), first_step());
-}
-
 void Session::abort(const std::string& reason) noexcept {
   if (groups_) groups_->abort_all(reason);
   options_.connection.device->abort(reason);

@@ -141,8 +141,10 @@ TEST_F(SessionTest, only_pointers_inside_unit_storages_are_sent) {
   train(
       "run", 4, {"training.steps=3", "training.micro_batch_size=2"}, 0,
       [&](Session& session) {
-        std::lock_guard lock(mutex);
-        for (const auto& range : session.model().memory()) memory.push_back(range);
+        {
+          std::lock_guard lock(mutex);
+          for (const auto& range : session.model().memory()) memory.push_back(range);
+        }
         session.host().barrier();
         if (session.is_first_rank()) recording->clear();
         session.host().barrier();

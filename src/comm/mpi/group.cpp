@@ -195,7 +195,7 @@ void MpiGroup::wait(std::vector<MPI_Request>& requests, const Operation& operati
       until += std::clamp<std::chrono::milliseconds>(timeouts_.operation / 2, 1000ms, 2000ms);
     }
     std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(1000));
+    pause = std::min(pause * 2, std::chrono::microseconds(200));
   }
 }
 

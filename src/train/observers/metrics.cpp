@@ -56,9 +56,9 @@ class MetricsObserver : public Observer {
     r.tflops_per_device =
         session_.spec().flops_per_token(c.data.sequence_length) * per_device / 1e12;
     if (session_.options().device.is_cuda()) {
-      r.mfu = *r.tflops_per_device * 1e12 / kH200Bf16Flops;
-      r.mfu_causal = session_.spec().flops_per_token_causal(c.data.sequence_length) * per_device /
-                     kH200Bf16Flops;
+      r.mfu = 100 * *r.tflops_per_device * 1e12 / kH200Bf16Flops;
+      r.mfu_causal = 100 * session_.spec().flops_per_token_causal(c.data.sequence_length) *
+                     per_device / kH200Bf16Flops;
     }
     if (const auto memory = core::memory_use(session_.options().device)) {
       r.memory_peak_bytes = memory->peak_bytes;
