@@ -29,7 +29,8 @@ class BinaryTest : public testing::Test {
 
   Outcome run(const std::string& command) {
     files::write_text(folder_ / "command.sh", command + "\n");
-    const int status = std::system(fmt::format("cd {} && env -u OMP_NUM_THREADS bash command.sh "
+    const int status = std::system(fmt::format("cd {} && env -u OMP_NUM_THREADS "
+                                               "-u CUDA_VISIBLE_DEVICES bash command.sh "
                                                ">out 2>err </dev/null",
                                                folder_.string())
                                        .c_str());

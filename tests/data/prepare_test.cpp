@@ -148,7 +148,10 @@ bool killed_after(const RawText& text, const PrepareOptions& options, const Toke
   }
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) == 0) {
-    if (files::exists(temporary) && files::list(temporary).size() >= shards) {
+    // The first two are whole, and some more have been begun.
+    if (files::exists(temporary / "shard-00000.tokens") &&
+        files::exists(temporary / "shard-00001.tokens") &&
+        files::list(temporary).size() >= shards) {
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);
       break;
