@@ -76,8 +76,6 @@ train::Outcome run_rank(const LoadedJob& job, const World& world, comm::Connecti
   core::use_device(device);
   auto log = make_logger({.level = world.rank == 0 ? "info" : "error",
                           .prefix = world.size > 1 ? fmt::format("[rank{}] ", world.rank) : ""});
-  comm::Communicator& device_comm = *connection.device;
-  comm::Communicator& host_comm = *connection.host;
   std::unique_ptr<train::Session> session;
   try {
     train::SessionOptions options{.job = job,
@@ -91,13 +89,8 @@ train::Outcome run_rank(const LoadedJob& job, const World& world, comm::Connecti
     session = std::make_unique<train::Session>(std::move(options));
     return train::run(*session);
   } catch (const std::exception& e) {
-    const std::string reason = fmt::format("rank {}: {}", world.rank, e.what());
-    if (session) {
-      session->abort(reason);
-    } else if (connection.host) {
-      device_comm.abort(reason);
-      host_comm.abort(reason);
-    }
+    // A session that was never whole has closed its connections already, which the others notice.
+    if (session) session->abort(fmt::format("rank {}: {}", world.rank, e.what()));
     throw;
   }
 }
