@@ -61,6 +61,7 @@ saves_requeues_and_finishes() {
   scancel --signal=USR1 --batch "$job"
   wait_for 60 "the requeue" is_pending "$job"
   [ -e "$folder/saved-0" ] && [ -e "$folder/saved-1" ] || die "requeued before both ranks had saved"
+  sleep 2  # a credential is revoked for the whole second in which the job was requeued
   wait_for 60 "the second start" scontrol update jobid="$job" StartTime=now
   wait_for 60 "the end" is_over "$job"
   [ "$(exit_code "$job")" = 0 ] || die "exit code $(exit_code "$job")"
@@ -109,6 +110,7 @@ YAML
   scancel --signal=USR1 --batch "$job"
   wait_for 120 "the requeue" is_pending "$job"
   ls "$folder"/run/checkpoints/ | grep -q '^step-[0-9]*$' || die "no checkpoint was saved"
+  sleep 2  # a credential is revoked for the whole second in which the job was requeued
   wait_for 60 "the second start" scontrol update jobid="$job" StartTime=now
   wait_for 300 "the end" is_over "$job"
   [ "$(exit_code "$job")" = 0 ] || die "exit code $(exit_code "$job")"
