@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "core/cuda.h"
 #include "core/torch.h"
 #include "kernels/adamw.h"
 #include "optim/groups.h"
-#include "optim/stream.h"
 
 namespace coeus::optim {
 namespace {
@@ -105,7 +105,7 @@ void AdamW::step(const StepScalars& scalars) {
         .beta2 = config_.betas[1],
         .eps = config_.eps};
     if (shard.master.is_cuda()) {
-      kernels::adamw_cuda(arguments, current_stream(shard.master));
+      kernels::adamw_cuda(arguments, core::native_stream(shard.master));
     } else {
       kernels::adamw_cpu(arguments, 0, arguments.size);
     }

@@ -1,9 +1,9 @@
 #include "optim/clip.h"
 
 #include "base/error.h"
+#include "core/cuda.h"
 #include "core/torch.h"
 #include "kernels/sum_of_squares.h"
-#include "optim/stream.h"
 
 namespace coeus::optim {
 
@@ -18,7 +18,7 @@ Tensor sum_of_squares(const std::vector<FlatShard>& shards) {
     const float* grad = shard.grad.const_data_ptr<float>();
     if (cuda) {
       kernels::sum_of_squares_cuda(grad, shard.grad.numel(), scratch.data_ptr<double>(),
-                                   total.data_ptr<double>(), current_stream(total));
+                                   total.data_ptr<double>(), core::native_stream(total));
     } else {
       kernels::sum_of_squares_cpu(grad, shard.grad.numel(), total.data_ptr<double>());
     }
