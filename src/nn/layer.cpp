@@ -3,6 +3,19 @@
 #include "base/error.h"
 
 namespace coeus::nn {
+namespace {
+thread_local bool recomputing = false;
+}
+
+bool is_recompute() {
+  return recomputing;
+}
+RecomputeGuard::RecomputeGuard() : outer_(recomputing) {
+  recomputing = true;
+}
+RecomputeGuard::~RecomputeGuard() {
+  recomputing = outer_;
+}
 
 void LayerBase::visit(const std::string& prefix,
                       const std::function<void(const std::string&, LayerBase&)>& f) {

@@ -11,7 +11,8 @@ std::unique_ptr<Parameter> stacked_weight(std::int64_t in, const std::vector<Sta
   std::int64_t out = 0;
   std::vector<Segment> segments;
   for (const auto& s : stacks) {
-    segments.push_back({"../" + s.name + ".weight", {s.out, in}, init::normal(std)});
+    segments.push_back(
+        {"../" + s.name + ".weight", {s.out, in}, init::normal(std), {.rows = s.num_heads}});
     out += s.out;
   }
   return std::make_unique<Parameter>(std::vector<std::int64_t>{out, in}, std::move(segments),
@@ -20,8 +21,10 @@ std::unique_ptr<Parameter> stacked_weight(std::int64_t in, const std::vector<Sta
 
 }  // namespace
 
-Linear::Linear(std::int64_t in, std::int64_t out, double init_std)
-    : weight_(parameter("weight", {out, in}, init::normal(init_std), GradSource::target)) {}
+Linear::Linear(std::int64_t in, std::int64_t out, double init_std, const Heads& heads)
+    : weight_(parameter("weight", {out, in}, init::normal(init_std), GradSource::target)) {
+  weight_.segments[0].heads = heads;
+}
 
 Linear::Linear(std::int64_t in, const std::vector<Stack>& stacks, double init_std)
     : weight_(parameter("weight", stacked_weight(in, stacks, init_std))) {}

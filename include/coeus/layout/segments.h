@@ -16,11 +16,18 @@ struct Init {
 // Which dtype a parameter is computed in: the run's precision.compute, or fp32 always (routers).
 enum class ComputeType { compute, fp32 };
 
+// Attention heads that a matrix's rows or columns consist of, in equal parts; 0: not made of heads.
+struct Heads {
+  std::int64_t rows = 0, columns = 0;
+  friend bool operator==(const Heads&, const Heads&) = default;
+};
+
 // One tensor of the Hugging Face file.
 struct Segment {
   std::string fqn;
   std::vector<std::int64_t> shape;
   Init init;
+  Heads heads;  // what head_parallel cuts by
   std::int64_t num_elements() const {
     std::int64_t n = 1;
     for (auto d : shape) n *= d;

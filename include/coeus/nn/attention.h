@@ -5,20 +5,25 @@
 
 namespace coeus::nn {
 
-// Which keys a query sees.
+// Which keys a query sees: those of its document and, where set, none later than itself (causal)
+// and none `window` or more tokens earlier.
 struct AttentionMask {
   bool causal = true;
+  std::int64_t window = 0;  // tokens, the query's own included; 0: no limit
   friend bool operator==(const AttentionMask&, const AttentionMask&) = default;
 };
 
 // What an attention core may need beside q, k, v.
 struct AttentionContext {
   AttentionMask mask;
-  Tensor cu_seqlens;  // [D+1] int32 document starts over the flattened B·T tokens; undefined: each
-                      // sequence is one document
+  Tensor cu_seqlens;  // [D+1] int32 document starts over the flattened B·sequence_length tokens;
+                      // undefined: each sequence is one document
   std::int64_t max_document = 0;
-  Tensor positions;  // [B, T] int64 global index of each local token within its document
-  double scale = 0;  // of q·k
+  Tensor positions;    // [B, T] int64 index of each local token within its document
+  Tensor token_index;  // [T] int64 index of each local token within its whole sequence; undefined:
+                       // 0 … T−1
+  std::int64_t sequence_length = 0;  // of the whole sequence; 0: T
+  double scale = 0;                  // of q·k
 };
 
 struct AttentionOut {
@@ -54,6 +59,7 @@ struct RopeOptions {
 struct AttentionOptions {
   std::int64_t num_kv_heads = 0;  // 0: as many as heads
   RopeOptions rope;
+  AttentionMask mask;
   double o_proj_std = 0.02;
 };
 
@@ -68,6 +74,7 @@ class SelfAttention : public Layer {
   Tensor inverse_frequencies_;  // [head_dim/2] fp32, moved once to the device of the first call
   Linear& qkv_;
   Seam<AttentionCore> core_;
+  AttentionMask mask_;
   Linear& o_proj_;
 };
 

@@ -49,6 +49,19 @@ struct TensorPack<std::tuple<T...>> {
   }
 };
 
+// True while a forward is run again in backward (recompute) on this thread: what counts tokens must
+// count them once.
+bool is_recompute();
+class RecomputeGuard {
+ public:
+  RecomputeGuard();
+  ~RecomputeGuard();
+  RecomputeGuard(const RecomputeGuard&) = delete;
+
+ private:
+  bool outer_;
+};
+
 class LayerBase;
 
 // A named child that may be replaced from outside (attention.core, moe.dispatch): the holder always

@@ -22,12 +22,14 @@ std::shared_ptr<Gemm> dense_gemm();
 struct Stack {
   std::string name;  // sibling name, e.g. "q_proj"
   std::int64_t out;
+  std::int64_t num_heads = 0;  // that `out` consists of; 0: not made of heads
 };
 
 // y = x·Wᵀ, no bias. W [out, in].
 class Linear : public SimpleLayer {
  public:
-  Linear(std::int64_t in, std::int64_t out, double init_std = 0.02);
+  // `heads`: those that W's rows or columns consist of, where they do.
+  Linear(std::int64_t in, std::int64_t out, double init_std = 0.02, const Heads& heads = {});
   Linear(std::int64_t in, const std::vector<Stack>& stacks, double init_std = 0.02);
   void set_gemm(std::shared_ptr<Gemm> gemm) { gemm_ = std::move(gemm); }
   Parameter& weight() { return weight_; }

@@ -8,8 +8,9 @@ namespace {
 
 constexpr double kStd = 0.02;
 
-Segment matrix(std::string fqn, std::int64_t rows, std::int64_t columns, double std = kStd) {
-  return {std::move(fqn), {rows, columns}, {InitKind::normal, std}};
+Segment matrix(std::string fqn, std::int64_t rows, std::int64_t columns, double std = kStd,
+               const Heads& heads = {}) {
+  return {std::move(fqn), {rows, columns}, {InitKind::normal, std}, heads};
 }
 
 // A parameter that is one segment.
@@ -30,10 +31,11 @@ LayerSpec block(const std::string& name, const LlamaConfig& c) {
   return {name,
           {gain(name + ".norm1.weight", c.dim),
            {attention + "qkv.weight",
-            {matrix(attention + "q_proj.weight", c.dim, c.dim),
-             matrix(attention + "k_proj.weight", kv_dim, c.dim),
-             matrix(attention + "v_proj.weight", kv_dim, c.dim)}},
-           single(matrix(attention + "o_proj.weight", c.dim, c.dim, std_into_residual)),
+            {matrix(attention + "q_proj.weight", c.dim, c.dim, kStd, {.rows = c.num_heads}),
+             matrix(attention + "k_proj.weight", kv_dim, c.dim, kStd, {.rows = c.num_kv_heads}),
+             matrix(attention + "v_proj.weight", kv_dim, c.dim, kStd, {.rows = c.num_kv_heads})}},
+           single(matrix(attention + "o_proj.weight", c.dim, c.dim, std_into_residual,
+                         {.columns = c.num_heads})),
            gain(name + ".norm2.weight", c.dim),
            {mlp + "gate_up.weight",
             {matrix(mlp + "gate_proj.weight", c.ffn_dim, c.dim),

@@ -32,12 +32,16 @@ SelfAttention::SelfAttention(std::int64_t dim, std::int64_t num_heads, const Att
     : head_dim_(dim / num_heads),
       queries_per_kv_(o.num_kv_heads > 0 ? num_heads / o.num_kv_heads : 1),
       inverse_frequencies_(at::tensor(rope_inverse_frequencies(head_dim_, o.rope))),
-      qkv_(child<Linear>("qkv", dim,
-                         std::vector<Stack>{{"q_proj", num_heads * head_dim_},
-                                            {"k_proj", num_heads / queries_per_kv_ * head_dim_},
-                                            {"v_proj", num_heads / queries_per_kv_ * head_dim_}})),
+      qkv_(child<Linear>(
+          "qkv", dim,
+          std::vector<Stack>{
+              {"q_proj", num_heads * head_dim_, num_heads},
+              {"k_proj", num_heads / queries_per_kv_ * head_dim_, num_heads / queries_per_kv_},
+              {"v_proj", num_heads / queries_per_kv_ * head_dim_, num_heads / queries_per_kv_}})),
       core_(seam<AttentionCore, DenseAttentionCore>("core")),
-      o_proj_(child<Linear>("o_proj", num_heads * head_dim_, dim, o.o_proj_std)) {}
+      mask_(o.mask),
+      o_proj_(child<Linear>("o_proj", num_heads * head_dim_, dim, o.o_proj_std,
+                            Heads{.columns = num_heads})) {}
 
 Tensor SelfAttention::forward(const Tensor& x_BTD, const Batch& batch) {
   if (inverse_frequencies_.device() != x_BTD.device())
@@ -45,10 +49,12 @@ Tensor SelfAttention::forward(const Tensor& x_BTD, const Batch& batch) {
   const auto [q, k, v] =
       ops::split_and_rotate(qkv_(x_BTD), ops::rotation(batch.positions, inverse_frequencies_),
                             head_dim_, queries_per_kv_);
-  const AttentionContext context{.mask = {.causal = true},
+  const AttentionContext context{.mask = mask_,
                                  .cu_seqlens = batch.cu_seqlens,
                                  .max_document = batch.max_document,
                                  .positions = batch.positions,
+                                 .token_index = batch.token_index,
+                                 .sequence_length = batch.sequence_length,
                                  .scale = 1.0 / std::sqrt(static_cast<double>(head_dim_))};
   const AttentionOut attended = core_(q, k, v, context);
   return o_proj_(attended.out.flatten(2));

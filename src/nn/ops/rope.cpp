@@ -17,13 +17,13 @@ void rotate(const Tensor& x_BTHK, const Rotation& r, double sign, Tensor into) {
   into.slice(-1, half).copy_(high);
 }
 
-struct Heads {
+struct SplitHeads {
   std::int64_t q, kv;
 };
 
 struct SplitNode : Node {
   Rotation r;
-  Heads heads;
+  SplitHeads heads;
   std::vector<std::int64_t> sizes;  // [B, T, H + 2·KV, head_dim]
   at::TensorOptions options;
 
@@ -67,9 +67,13 @@ Rotation rotation(const Tensor& positions_BT, const Tensor& inverse_frequencies)
 Qkv split_and_rotate(const Tensor& qkv, const Rotation& r, std::int64_t head_dim,
                      std::int64_t queries_per_kv) {
   const auto total = qkv.size(-1) / head_dim;
-  const Heads heads{total / (queries_per_kv + 2) * queries_per_kv, total / (queries_per_kv + 2)};
-  COEUS_ASSERT(heads.q + 2 * heads.kv == total,
-               "the fused projection does not hold whole groups of heads");
+  // Fewer heads than one whole group: a part of its queries beside a copy of its key and value
+  // head.
+  const auto groups = std::max<std::int64_t>(total / (queries_per_kv + 2), 1);
+  const SplitHeads heads{total - 2 * groups, groups};
+  COEUS_ASSERT(
+      heads.q > 0 && heads.q % groups == 0 && (groups == 1 || heads.q == groups * queries_per_kv),
+      "the fused projection does not hold whole groups of heads");
   Qkv out;
   Tensor x;
   {

@@ -27,7 +27,11 @@ struct RecomputeNode : Node {
     const bool wanted = should_compute_output(0);
     if (wanted) input.requires_grad_();
     at::AutoGradMode enable(true);
-    const nn::Tensors outputs = next(input);
+    nn::Tensors outputs;
+    {
+      nn::RecomputeGuard guard;
+      outputs = next(input);
+    }
     variable_list roots, upstream;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!gradients[i].defined() || !outputs[i].requires_grad()) continue;
