@@ -21,6 +21,8 @@ endif()
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
+add_library(coeus_fmt STATIC ${CMAKE_SOURCE_DIR}/src/base/fmt.cpp)
+target_include_directories(coeus_fmt PUBLIC $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
