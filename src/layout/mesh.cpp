@@ -27,6 +27,7 @@ Axis find_axis(std::string_view axis, const MeshSizes& s, std::int64_t world_siz
   if (axis == "fsdp") return {s.tp, s.dp_shard * s.cp};
   if (axis == "ep") return {1, s.ep};
   if (axis == "efsdp") return {s.ep, replicate_stride / s.ep};
+  if (axis == "stage") return {1, s.dp_replicate * replicate_stride};
   if (axis == "world") return {1, world_size};
   throw ConfigError(fmt::format("mesh: there is no axis {}; the axes are {}", axis,
                                 fmt::join(Mesh::axes(), ", ")));
@@ -124,7 +125,7 @@ std::vector<std::vector<std::int64_t>> Mesh::groups(std::string_view axis) const
 const std::vector<std::string>& Mesh::axes() {
   static const std::vector<std::string> names = {"pp", "dp_replicate", "dp_shard", "cp",
                                                  "tp", "batch",        "loss",     "fsdp",
-                                                 "ep", "efsdp",        "world"};
+                                                 "ep", "efsdp",        "stage",    "world"};
   return names;
 }
 

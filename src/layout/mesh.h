@@ -14,7 +14,8 @@ struct MeshSizes {
 // All ranks as a grid, world = pp · dp_replicate · dp_shard · cp · tp, outermost first (rank order
 // equals torch's DeviceMesh). Axes: pp, dp_replicate, dp_shard, cp, tp; derived: batch =
 // dp_replicate·dp_shard, loss = dp_replicate·dp_shard·cp, fsdp = dp_shard·cp, ep and efsdp carved
-// from dp_shard·cp·tp (ep the low-order part), world.
+// from dp_shard·cp·tp (ep the low-order part), stage = all ranks of one pp coordinate,
+// world.
 class Mesh {
  public:
   // Throws ConfigError naming the degrees that do not fit.

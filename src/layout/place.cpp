@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "layout/placement.h"
 
 namespace coeus {
 namespace {
@@ -39,18 +40,10 @@ std::optional<StyleKind> tp_style(const ParallelPlan& plan, const std::string& f
   return std::nullopt;
 }
 
-struct Range {
-  std::int64_t begin, end;
-};
-
-Range piece(std::int64_t n, std::int64_t degree, std::int64_t index) {
-  const std::int64_t size = (n + degree - 1) / degree;
-  return {std::min(n, index * size), std::min(n, (index + 1) * size)};
-}
-
 Part cut(const Segment& segment, std::int64_t dim, const PlaceOptions& o) {
-  const Range r = piece(segment.shape.at(static_cast<std::size_t>(dim)), o.tp_degree, o.tp);
-  return {.dim = dim, .begin = r.begin, .end = r.end};
+  const ShardRange r =
+      shard_range(segment.shape.at(static_cast<std::size_t>(dim)), o.tp_degree, o.tp);
+  return {.dim = dim, .begin = r.begin, .end = r.begin + r.size};
 }
 
 Part copied(const PlaceOptions& o, bool summed) {
@@ -127,10 +120,10 @@ std::int64_t num_experts(const ParameterSpec& p, const std::string& layer) {
 
 // Keeps the experts of this rank; tp ranks are ep or efsdp ranks to them.
 void place_experts(ParameterSpec& p, const std::string& layer, const PlaceOptions& o) {
-  const Range mine = piece(num_experts(p, layer), o.ep_degree, o.ep);
+  const ShardRange mine = shard_range(num_experts(p, layer), o.ep_degree, o.ep);
   std::erase_if(p.segments, [&](const Segment& segment) {
     const std::int64_t index = expert_index(segment.fqn, layer);
-    return index < mine.begin || index >= mine.end;
+    return index < mine.begin || index >= mine.begin + mine.size;
   });
 }
 

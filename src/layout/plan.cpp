@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "layout/place.h"
 
 namespace coeus {
 namespace {
@@ -171,6 +172,13 @@ std::vector<UnitSpec> plan_units(const ModelSpec& model, const ParallelPlan& pla
     for (const auto& parameter : layer.parameters) {
       if (auto users = tied.extract(parameter.fqn)) {
         units.push_back({parameter.fqn, users.mapped(), {parameter}});
+        continue;
+      }
+      if (const auto experts = experts_layer(plan, parameter.fqn); !experts.empty()) {
+        auto unit = std::find_if(units.begin(), units.end(),
+                                 [&](const UnitSpec& u) { return u.name == experts; });
+        if (unit == units.end()) unit = units.insert(unit, {experts, {experts}, {}, true});
+        unit->parameters.push_back(parameter);
         continue;
       }
       const auto [place, is_new] = unit_of_leader.try_emplace(leaders[i], units.size());

@@ -78,10 +78,11 @@ struct UnitSpec {
   std::string name;
   std::vector<std::string> layers;  // chain layers that use it
   std::vector<ParameterSpec> parameters;
+  bool experts = false;  // spread over efsdp instead of fsdp
 };
 // One unit per layer that holds parameters, named after it; the last two layers of a chain (norm,
 // head) share one ("norm+head") unless a unit pattern matches one of them; each tied weight is a
-// unit of its own, named after it, of all layers that use it.
+// unit of its own, named after it, of all layers that use it; so are the experts of a layer.
 std::vector<UnitSpec> plan_units(const ModelSpec& model, const ParallelPlan& plan);
 
 }  // namespace coeus

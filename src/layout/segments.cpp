@@ -27,6 +27,17 @@ double flops(const ModelSpec& spec, std::int64_t sequence_length, double attenti
 
 }  // namespace
 
+std::vector<std::int64_t> ParameterSpec::local_shape() const {
+  std::vector<std::int64_t> shape = segments.at(0).shape;
+  if (!shape.empty()) shape[0] = 0;
+  for (std::size_t i = 0; i < segments.size() && !shape.empty(); ++i) {
+    const Part p = part(i);
+    shape[0] += p.dim == 0 ? p.end - p.begin : segments[i].shape[0];
+    if (p.dim > 0) shape[static_cast<std::size_t>(p.dim)] = p.end - p.begin;
+  }
+  return shape;
+}
+
 std::int64_t ModelSpec::num_parameters() const {
   std::int64_t n = 0;
   for (const auto& layer : layers) {

@@ -68,6 +68,7 @@ TEST(Mesh, EveryCoordinateIsThatOfTheRowMajorGrid) {
           {"fsdp", at.dp_shard * s.cp + at.cp},
           {"ep", flat % s.ep},
           {"efsdp", flat / s.ep},
+          {"stage", rank % (mesh.size() / s.pp)},
           {"world", rank}};
       ASSERT_EQ(expected.size(), Mesh::axes().size());
       for (const auto& [axis, coordinate] : expected) {
@@ -91,6 +92,7 @@ TEST(Mesh, AGroupHoldsTheRanksThatDifferAlongItsAxisOnlyAndGroupsCoverEachRankOn
       {"fsdp", {"pp", "dp_replicate", "tp"}},
       {"ep", {"pp", "dp_replicate", "efsdp"}},
       {"efsdp", {"pp", "dp_replicate", "ep"}},
+      {"stage", {"pp"}},
       {"world", {}}};
   for (const auto& s : many_sizes()) {
     const Mesh mesh(world_of(s), s);

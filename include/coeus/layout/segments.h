@@ -27,7 +27,7 @@ struct Segment {
   std::string fqn;
   std::vector<std::int64_t> shape;
   Init init;
-  Heads heads;  // what head_parallel cuts by
+  Heads heads = {};  // what head_parallel cuts by
   std::int64_t num_elements() const {
     std::int64_t n = 1;
     for (auto d : shape) n *= d;
@@ -36,16 +36,29 @@ struct Segment {
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
+// What one rank holds of a segment under tensor parallelism.
+struct Part {
+  std::int64_t dim = -1, begin = 0, end = 0;  // rows (0) or columns (1) [begin, end); −1: all of it
+  std::int64_t copies = 1,
+               copy = 0;  // tp ranks that hold this very part, and which of them this is
+  bool summed = false;    // their gradients are terms of a sum; else they are equal
+  friend bool operator==(const Part&, const Part&) = default;
+};
+
 // A stack of segments along dim 0, contiguous in its unit: the fused matmul sees the stack.
 struct ParameterSpec {
   std::string fqn;
   std::vector<Segment> segments;
   ComputeType compute = ComputeType::compute;
+  std::vector<Part> parts = {};  // one a segment; empty: all of each
+  std::int64_t reserved = 0;     // elements in the unit, the same on every tp rank; 0: its own
   std::int64_t num_elements() const {
     std::int64_t n = 0;
     for (const auto& s : segments) n += s.num_elements();
     return n;
   }
+  Part part(std::size_t segment) const { return parts.empty() ? Part{} : parts[segment]; }
+  std::vector<std::int64_t> local_shape() const;  // of the stack of parts
   friend bool operator==(const ParameterSpec&, const ParameterSpec&) = default;
 };
 
@@ -53,6 +66,7 @@ struct ParameterSpec {
 struct LayerSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
+  std::vector<Segment> buffers = {};  // fp32 state without a gradient, saved with the weights
 };
 
 // `alias` is the same tensor as `target` (head.weight, embed.weight): it has no storage and no file
