@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
-#include "base/error.h"
 #include "layout/flat_layout.h"
+#include "layout/place.h"
 
 namespace coeus::estimate {
 namespace {
@@ -39,23 +39,25 @@ class SlotClasses {
 
 class Sum {
  public:
-  Sum(std::int64_t group, const MemoryOptions& options) : group_(group), options_(options) {}
+  explicit Sum(const MemoryOptions& options) : options_(options) {}
 
-  void add(const FlatSection& section, Accumulation accumulation) {
+  // Experts take turns in slots of their own.
+  void add(const FlatSection& section, Accumulation accumulation, bool experts) {
     const std::int64_t full = section.num_elements, part = section.shard_elements();
-    const bool fp32 = section.compute == ComputeType::fp32;
+    const bool alone = section.group == 1, fp32 = section.compute == ComputeType::fp32;
     const std::int64_t weight_bytes = fp32 ? 4 : options_.compute_bytes;
-    if (group_ == 1 || options_.residency == Residency::persistent) {
+    if (alone || options_.residency == Residency::persistent) {
       bytes_.weights += full * weight_bytes;
     } else {
       bytes_.weights += part * weight_bytes;
-      weight_slots_.add(full * weight_bytes, full, weight_bytes);
+      weight_slots_[experts].add(full * weight_bytes, full, weight_bytes);
     }
-    if (group_ == 1 || accumulation == Accumulation::full) {
+    if (alone || accumulation == Accumulation::full) {
       bytes_.gradients += full * kGradientBytes;
     } else {
       bytes_.gradients += part * kGradientBytes;
-      gradient_slots_.add((full + part) * kGradientBytes, full, kGradientBytes);  // and its scratch
+      gradient_slots_[experts].add((full + part) * kGradientBytes, full,
+                                   kGradientBytes);  // and its scratch
     }
     if (weight_bytes != kMasterBytes) bytes_.master += part * kMasterBytes;
     bytes_.moments += part * options_.moment_bytes * options_.num_moments;
@@ -63,33 +65,50 @@ class Sum {
 
   MemoryBytes result() const {
     MemoryBytes bytes = bytes_;
-    bytes.weights += weight_slots_.bytes();
-    bytes.gradients += gradient_slots_.bytes();
+    for (const bool experts : {false, true}) {
+      bytes.weights += weight_slots_[experts].bytes();
+      bytes.gradients += gradient_slots_[experts].bytes();
+    }
     return bytes;
   }
 
  private:
-  std::int64_t group_;
   MemoryOptions options_;
   MemoryBytes bytes_;
-  SlotClasses weight_slots_, gradient_slots_;
+  SlotClasses weight_slots_[2], gradient_slots_[2];
 };
+
+bool lies_in(const std::string& layer, const std::string& chain_layer) {
+  return layer == chain_layer || layer.starts_with(chain_layer + ".");
+}
 
 }  // namespace
 
 MemoryBytes predict_memory(const ModelSpec& model, const ParallelPlan& plan, const Mesh& mesh,
                            const MemoryOptions& options) {
-  for (const char* axis : {"tp", "pp", "ep"}) {
-    COEUS_ASSERT(mesh.degree(axis) == 1, "memory under {} is not predicted", axis);
+  const ModelSpec placed = place(model, plan,
+                                 {.tp_degree = mesh.degree("tp"),
+                                  .ep_degree = mesh.degree("ep"),
+                                  .sequence_parallel = options.sequence_parallel});
+  std::vector<std::string> here;
+  const std::vector<StageRange> all = {{0, model.layers.size()}};
+  for (const auto& range : options.stages.empty() ? all : options.stages) {
+    for (auto i = range.begin; i < range.end; ++i) here.push_back(model.layers[i].name);
   }
-  const std::int64_t group = mesh.degree("fsdp");
-  Sum sum(group, options);
-  for (const auto& unit : plan_units(model, plan)) {
+  const auto is_here = [&](const std::string& layer) {
+    return std::any_of(here.begin(), here.end(),
+                       [&](const std::string& h) { return lies_in(layer, h); });
+  };
+  Sum sum(options);
+  for (const auto& unit : plan_units(placed, plan)) {
+    if (std::none_of(unit.layers.begin(), unit.layers.end(), is_here)) continue;
     // The head writes its gradient in forward: its unit keeps a full-sized one.
-    const bool holds_head = std::find(unit.layers.begin(), unit.layers.end(),
-                                      model.layers.back().name) != unit.layers.end();
-    for (const auto& section : flat_layout(unit.parameters, group)) {
-      sum.add(section, holds_head ? Accumulation::full : options.accumulation);
+    const std::string& head = model.layers.back().name;
+    const bool holds_head = is_here(head) && std::find(unit.layers.begin(), unit.layers.end(),
+                                                       head) != unit.layers.end();
+    for (const auto& section :
+         flat_layout(unit.parameters, mesh.degree(unit.experts ? "efsdp" : "fsdp"))) {
+      sum.add(section, holds_head ? Accumulation::full : options.accumulation, unit.experts);
     }
   }
   return sum.result();

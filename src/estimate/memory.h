@@ -1,8 +1,10 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "layout/mesh.h"
 #include "layout/plan.h"
+#include "layout/stages.h"
 
 namespace coeus::estimate {
 
@@ -15,6 +17,8 @@ struct MemoryOptions {
   std::int64_t moment_bytes = 4, num_moments = 2;
   Residency residency = Residency::resharded;
   Accumulation accumulation = Accumulation::sharded;
+  bool sequence_parallel = true;
+  std::vector<StageRange> stages = {};  // the rank's; empty: the whole chain
 };
 
 // What one rank holds over the whole run, padding and the slots that units take turns in included.
@@ -23,7 +27,7 @@ struct MemoryBytes {
   std::int64_t total() const { return weights + gradients + master + moments; }
 };
 
-// The model spread over the mesh's fsdp axis; tp, pp and ep must be 1. Activations are not counted.
+// What the rank with the largest parts holds of a model over a mesh. Activations are not counted.
 MemoryBytes predict_memory(const ModelSpec& model, const ParallelPlan& plan, const Mesh& mesh,
                            const MemoryOptions& options);
 

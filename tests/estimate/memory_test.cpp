@@ -91,8 +91,19 @@ TEST(Memory, PaddingOfOddSizesIsCounted) {
             4 * (128 + 256 + 256));
 }
 
-TEST(Memory, UnderTensorParallelismIsNotGuessed) {
-  EXPECT_THROW(predict_memory(model(), {}, Mesh(2, {.tp = 2}), {}), AssertionError);
+TEST(Memory, TensorParallelismAndStagesDivideIt) {
+  const ParallelPlan plan = ParallelPlan{}.unit("blocks.*").style("**", column_parallel());
+  const auto whole = predict_memory(model(), plan, Mesh(1, {}), {.compute_bytes = 2});
+  const auto half = predict_memory(model(), plan, Mesh(2, {.tp = 2}), {.compute_bytes = 2});
+  EXPECT_NEAR(static_cast<double>(half.total()) / static_cast<double>(whole.total()), 0.5, 0.02);
+  const std::size_t n = model().layers.size();
+  std::int64_t both = 0;
+  for (const StageRange stage : {StageRange{0, n / 2}, StageRange{n / 2, n}}) {
+    both +=
+        predict_memory(model(), plan, Mesh(2, {.pp = 2}), {.compute_bytes = 2, .stages = {stage}})
+            .total();
+  }
+  EXPECT_EQ(both, whole.total());
 }
 
 }  // namespace

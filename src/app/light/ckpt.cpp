@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "app/light/commands.h"
+#include "app/light/table.h"
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
@@ -13,33 +14,6 @@ namespace {
 using files::Path;
 
 enum class Output { table, json };
-enum class Align { left, right };
-
-// Columns as wide as their widest cell, the first row as the head.
-void print_table(const std::vector<std::vector<std::string>>& rows,
-                 const std::vector<Align>& align) {
-  std::vector<std::size_t> widths(align.size(), 0);
-  for (const auto& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      if (c != 0) line += "  ";
-      line += align[c] == Align::right ? fmt::format("{:>{}}", row[c], widths[c])
-                                       : fmt::format("{:<{}}", row[c], widths[c]);
-    }
-    fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
-  }
-}
-
-std::string human_bytes(double bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
-}
-
 void print_json(const Json& json) {
   fmt::print("{}\n", json.dump(2));
 }

@@ -5,6 +5,7 @@
 namespace coeus::app {
 
 int validate(const Arguments& arguments);  // validate.cpp
+int explain(const Arguments& arguments);   // explain.cpp
 int configs(const Arguments& arguments);   // configs.cpp
 int data(const Arguments& arguments);      // data.cpp: prepare, dump
 int ckpt(const Arguments& arguments);      // ckpt.cpp: ls, show, verify

@@ -27,6 +27,11 @@ On several nodes: --nnodes, --node-rank and --master-addr on each, or one task a
 Flags (also with _, and as PET_* variables):
 )";
 
+const char* const kExplainDetails = R"(
+  --gpus N     the world; otherwise the smallest that the degrees allow
+  --json       --svg FILE   draws the pipeline schedule
+)";
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -40,6 +45,8 @@ int main(int argc, char** argv) {
        kLaunchDetails + coeus::launch::launch_flags_help()},
       {"validate", "CONFIG [key.sub=value …] [--print]", "every fault of a configuration at once",
        validate, "\n  --print   the whole configuration, with the origin of each value\n"},
+      {"explain", "CONFIG [key.sub=value …] [flags]", "what each pipeline rank does and holds",
+       explain, kExplainDetails},
       {"configs", "[ls | show NAME | fields]", "the built-in configurations, and every field",
        configs},
       {"data", "(prepare CONFIG | dump CONFIG --samples A:B -o FILE.npy) [key.sub=value …]",
