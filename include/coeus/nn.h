@@ -4,3 +4,4 @@
 #include <coeus/nn/layers.h>
 #include <coeus/nn/linear.h>
 #include <coeus/nn/model.h>
+#include <coeus/nn/moe.h>

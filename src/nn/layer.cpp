@@ -55,4 +55,12 @@ Parameter& LayerBase::parameter(std::string name, std::unique_ptr<Parameter> par
   return *parameters_.back().parameter;
 }
 
+Buffer& LayerBase::buffer(std::string name, std::vector<std::int64_t> shape, Init init) {
+  for (const auto& b : buffers_) COEUS_ASSERT(b->segment.fqn != name, "two buffers named {}", name);
+  COEUS_ASSERT(init.kind != InitKind::normal, "buffer {}: drawn values are for parameters", name);
+  buffers_.push_back(
+      std::make_unique<Buffer>(Segment{std::move(name), std::move(shape), init, {}}));
+  return *buffers_.back();
+}
+
 }  // namespace coeus::nn

@@ -26,12 +26,18 @@ Tensor SwiGlu::forward(const Tensor& x_BTD) {
 }
 
 LmHead::LmHead(std::int64_t dim, std::int64_t vocab_size)
-    : weight_(parameter("weight", {vocab_size, dim}, init::normal(0.02), GradSource::target)) {}
+    : weight_(parameter("weight", {vocab_size, dim}, init::normal(0.02), GradSource::target)),
+      loss_(seam<HeadLoss, DenseHeadLoss>("loss")) {}
 
 Tensor LmHead::forward(const Tensor& x_BTD, const Batch& batch) {
   if (!batch.labels.defined()) return ops::linear(x_BTD, weight_, dense_gemm());
-  return ops::linear_cross_entropy(x_BTD.reshape({-1, x_BTD.size(-1)}), batch.labels.reshape(-1),
-                                   weight_, batch.loss_scale);
+  return loss_(x_BTD.reshape({-1, x_BTD.size(-1)}), batch.labels.reshape(-1), &weight_,
+               batch.loss_scale);
+}
+
+Tensor DenseHeadLoss::forward(const Tensor& x_NI, const Tensor& labels_N, const Parameter* weight,
+                              const Tensor& loss_scale) {
+  return ops::linear_cross_entropy(x_NI, labels_N, *weight, loss_scale);
 }
 
 }  // namespace coeus::nn

@@ -30,7 +30,8 @@ Linear::Linear(std::int64_t in, const std::vector<Stack>& stacks, double init_st
     : weight_(parameter("weight", stacked_weight(in, stacks, init_std))) {}
 
 Tensor Linear::forward(const Tensor& x) {
-  return ops::linear(x, weight_, gemm_);
+  return ops::linear(x, weight_, gemm_,
+                     recompute_input_ ? ops::KeepInput::producer : ops::KeepInput::tensor);
 }
 
 }  // namespace coeus::nn

@@ -54,6 +54,16 @@ std::map<std::string, Parameter*> Model::parameters() const {
   return all;
 }
 
+std::map<std::string, Buffer*> Model::buffers() const {
+  std::map<std::string, Buffer*> all;
+  for (const auto& link : chain_) {
+    link.layer->visit(link.name, [&](const std::string& name, LayerBase& layer) {
+      for (const auto& b : layer.own_buffers()) all[join(name, b->segment.fqn)] = b.get();
+    });
+  }
+  return all;
+}
+
 Parameter& Model::parameter(const std::string& fqn) {
   for (const auto& link : chain_) {
     Parameter* found = nullptr;
@@ -70,13 +80,17 @@ Parameter& Model::parameter(const std::string& fqn) {
 std::vector<LayerSpec> Model::layer_specs() const {
   std::vector<LayerSpec> specs;
   for (const auto& link : chain_) {
-    LayerSpec spec{link.name, {}};
+    LayerSpec spec{link.name, {}, {}};
     link.layer->visit(link.name, [&](const std::string& name, LayerBase& layer) {
       for (const auto& p : layer.own_parameters()) {
         if (p.parameter->tied_to != nullptr) continue;
         ParameterSpec parameter{join(name, p.name), p.parameter->segments, p.parameter->compute};
         for (auto& segment : parameter.segments) segment.fqn = resolve(name, segment.fqn);
         spec.parameters.push_back(std::move(parameter));
+      }
+      for (const auto& b : layer.own_buffers()) {
+        spec.buffers.push_back(b->segment);
+        spec.buffers.back().fqn = join(name, b->segment.fqn);
       }
     });
     specs.push_back(std::move(spec));
@@ -94,6 +108,7 @@ void materialize(Model& model, at::Device device, at::ScalarType compute) {
     const auto dtype = p->compute == ComputeType::fp32 ? at::kFloat : compute;
     p->place(at::empty({p->numel()}, at::TensorOptions().device(device).dtype(dtype)), 0);
   }
+  for (auto& [name, b] : model.buffers()) b->allocate(device);
 }
 
 }  // namespace coeus::nn

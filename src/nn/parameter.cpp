@@ -71,12 +71,24 @@ void Parameter::place(const Tensor& storage_owner, std::int64_t offset) {
   set_data(view);
 }
 
+void Parameter::cut(std::vector<std::int64_t> local_shape) {
+  at::NoGradGuard no_grad;
+  shape = std::move(local_shape);
+  set_data(over_null_storage(shape));
+}
+
 void Parameter::tie_to(Parameter& target_parameter) {
   COEUS_ASSERT(shape == target_parameter.shape, "tied weights of different shapes");
   static_cast<Tensor&>(*this) = static_cast<Tensor&>(target_parameter);
   segments = target_parameter.segments;
   source = target_parameter.source;
   tied_to = &target_parameter;
+}
+
+void Buffer::allocate(at::Device device) {
+  static_cast<Tensor&>(*this) =
+      at::full(segment.shape, segment.init.kind == InitKind::ones ? 1.0 : 0.0,
+               at::TensorOptions().device(device).dtype(at::kFloat));
 }
 
 }  // namespace coeus::nn

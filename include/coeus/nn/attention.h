@@ -6,7 +6,7 @@
 namespace coeus::nn {
 
 // Which keys a query sees: those of its document and, where set, none later than itself (causal)
-// and none `window` or more tokens earlier.
+// and none `window` or more tokens away.
 struct AttentionMask {
   bool causal = true;
   std::int64_t window = 0;  // tokens, the query's own included; 0: no limit
@@ -27,7 +27,7 @@ struct AttentionContext {
 };
 
 struct AttentionOut {
-  Tensor out;  // [B, T, H, head_dim]
+  Tensor out;  // [B, T, H, head dim of v]
   Tensor
       lse;  // [B, H, T] fp32 log-sum-exp of the scores; −inf on a fully masked row, where out is 0
 };
@@ -38,11 +38,12 @@ struct TensorPack<AttentionOut> {
 };
 
 // q [B, T, H, head_dim], k and v [B, S, KV, head_dim] -> out. H is a multiple of KV (grouped
-// queries). A style may replace it.
+// queries); v may have a head dim of its own. A style may replace it.
 using AttentionCore =
     LayerOf<AttentionOut(const Tensor&, const Tensor&, const Tensor&, const AttentionContext&)>;
 
-// libtorch's kernels: math with a mask or flash on CPU, flash on CUDA.
+// libtorch's kernels: flash in fp32 on CPU, flash or, where it does not apply, math on CUDA. The
+// queries are the last T of S tokens.
 class DenseAttentionCore : public AttentionCore {
   AttentionOut forward(const Tensor& q_BTHK, const Tensor& k_BSGK, const Tensor& v_BSGK,
                        const AttentionContext& context) override;

@@ -98,6 +98,7 @@ class LayerBase {
   };
   const std::vector<std::unique_ptr<Child>>& children() const { return children_; }
   const std::vector<NamedParameter>& own_parameters() const { return parameters_; }
+  const std::vector<std::unique_ptr<Buffer>>& own_buffers() const { return buffers_; }
   // This layer as "" or `prefix`, then every descendant, parents first.
   void visit(const std::string& prefix,
              const std::function<void(const std::string& fqn, LayerBase&)>& f);
@@ -107,6 +108,11 @@ class LayerBase {
   // its weight gradients are written in forward already (the head).
   virtual bool backward_reads_weights() const { return true; }
   virtual bool forms_gradients_in_forward() const { return false; }
+
+  // What this layer alone counted in the step, int64: whoever ends the step sums each in place over
+  // the ranks that saw other tokens, then calls end_of_step, which uses and clears them.
+  virtual std::vector<Tensor> step_counts() { return {}; }
+  virtual void end_of_step() {}
 
   void attach(std::unique_ptr<Attachment> attachment) {
     attachments_.push_back(std::move(attachment));
@@ -129,11 +135,14 @@ class LayerBase {
   Parameter& parameter(std::string name, std::vector<std::int64_t> shape, Init init = {},
                        GradSource source = GradSource::autograd);
   Parameter& parameter(std::string name, std::unique_ptr<Parameter> parameter);
+  Buffer& buffer(std::string name, std::vector<std::int64_t> shape,
+                 Init init = {InitKind::zeros, 0});
 
  private:
   std::unique_ptr<LayerBase>& add_child(std::string name, std::unique_ptr<LayerBase> layer);
   std::vector<std::unique_ptr<Child>> children_;
   std::vector<NamedParameter> parameters_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::unique_ptr<Attachment>> attachments_;
 };
 

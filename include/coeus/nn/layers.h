@@ -39,10 +39,18 @@ class SwiGlu : public SimpleLayer {
   Linear& down_proj_;
 };
 
+// Rows x [N, dim], labels [N], the head's weight, loss_scale -> the loss sum, [] fp32. A style may
+// replace it.
+using HeadLoss = LayerOf<Tensor(const Tensor&, const Tensor&, const Parameter*, const Tensor&)>;
+class DenseHeadLoss : public HeadLoss {
+  Tensor forward(const Tensor& x_NI, const Tensor& labels_N, const Parameter* weight,
+                 const Tensor& loss_scale) override;
+};
+
 // The last layer of a chain. With labels: the sum of cross-entropies over valid tokens, [] fp32, in
 // chunks that never hold all logits; while gradients are formed it writes dW and dX in forward,
-// scaled by batch.loss_scale, and accepts no upstream gradient but 1. Without labels: logits [B, T,
-// vocabulary].
+// scaled by batch.loss_scale, and accepts no upstream gradient but 1; that is its child "loss".
+// Without labels: logits [B, T, vocabulary].
 class LmHead : public Layer {
  public:
   LmHead(std::int64_t dim, std::int64_t vocab_size);
@@ -52,6 +60,7 @@ class LmHead : public Layer {
  private:
   Tensor forward(const Tensor& x_BTD, const Batch& batch) override;
   Parameter& weight_;
+  Seam<HeadLoss> loss_;
 };
 
 // y, while `aux` is added to the loss: an identity whose backward feeds aux with 1. Works on any

@@ -33,9 +33,10 @@ class Model {
   const std::vector<Tie>& ties() const { return ties_; }
   LayerBase* find(const std::string& fqn);  // null if there is none
   std::map<std::string, Parameter*> parameters()
-      const;                                     // by fqn, ties once, under the target's name
-  Parameter& parameter(const std::string& fqn);  // by any name
-  // Its segments and parameters, as spec.cpp must give them.
+      const;                                       // by fqn, ties once, under the target's name
+  Parameter& parameter(const std::string& fqn);    // by any name
+  std::map<std::string, Buffer*> buffers() const;  // by fqn
+  // Its segments, parameters and buffers, as spec.cpp must give them.
   std::vector<LayerSpec> layer_specs() const;
 
  protected:
@@ -64,8 +65,8 @@ class Model {
   std::vector<Tie> ties_;
 };
 
-// Gives every parameter memory of its own (no unit manages it): tests and inference. Values are
-// unset.
+// Gives every parameter and buffer memory of its own (no unit manages it): tests and inference.
+// Values of parameters are unset.
 void materialize(Model& model, at::Device device, at::ScalarType compute);
 
 }  // namespace coeus::nn

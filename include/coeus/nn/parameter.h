@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <coeus/layout/segments.h>
@@ -43,6 +44,8 @@ class Parameter : public Tensor {
   // Puts the leaf over `storage_owner`'s storage from `offset` elements on (dtype and device of
   // that tensor).
   void place(const Tensor& storage_owner, std::int64_t offset);
+  // Gives the leaf the shape of the part that this rank holds; before it is placed.
+  void cut(std::vector<std::int64_t> local_shape);
   // Where its gradient goes; null: it flows through autograd.
   const std::shared_ptr<GradTarget>& gradient_target() const {
     return tied_to != nullptr ? tied_to->target : target;
@@ -57,6 +60,15 @@ class Parameter : public Tensor {
   std::shared_ptr<GradTarget>
       target;  // null until a unit manages it: gradients then flow through autograd
   Parameter* tied_to = nullptr;
+};
+
+// State of a layer that is saved with its weights but has no gradient, fp32. Members may keep
+// references; until `allocate` it has no memory.
+class Buffer : public Tensor {
+ public:
+  explicit Buffer(Segment s) : segment(std::move(s)) {}
+  void allocate(at::Device device);  // and sets the values that segment.init says: zeros or ones
+  Segment segment;                   // fqn relative to the layer
 };
 
 }  // namespace coeus::nn

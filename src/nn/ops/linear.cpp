@@ -10,12 +10,15 @@ Tensor rows(const Tensor& x) {
 
 struct LinearNode : Node {
   SavedVariable x;
+  std::shared_ptr<CheapNode> producer;  // of x, which is then not kept
+  std::vector<std::int64_t> sizes;      // of x
   SavedWeight w;
   std::shared_ptr<Gemm> gemm;
 
   std::string name() const override { return "coeus::Linear"; }
   void release_variables() override {
     x.reset_data();
+    producer.reset();
     w.reset();
   }
 
@@ -23,24 +26,29 @@ struct LinearNode : Node {
     variable_list out(num_outputs());
     if (!gradients[0].defined()) return out;
     const Tensor dy_NO = rows(gradients[0]);
-    const Tensor input = x.unpack();
     const Tensor weight = w.variable.unpack();
-    if (should_compute_output(0)) out[0] = gemm->input_gradient(dy_NO, weight).view(input.sizes());
+    if (should_compute_output(0)) out[0] = gemm->input_gradient(dy_NO, weight).view(sizes);
     if (w.target) {
-      gemm->weight_gradient(dy_NO, rows(input), *w.target);
+      gemm->weight_gradient(dy_NO, input_rows(), *w.target);
     } else if (out.size() > 1 && should_compute_output(1)) {
       GradTarget target{at::empty(weight.sizes(), weight.options().dtype(at::kFloat)),
                         GradTarget::Write::overwrite};
-      gemm->weight_gradient(dy_NO, rows(input), target);
+      gemm->weight_gradient(dy_NO, input_rows(), target);
       out[1] = target.buffer.to(weight.scalar_type());
     }
     return out;
+  }
+
+  Tensor input_rows() {
+    at::NoGradGuard no_grad;
+    return rows(producer ? producer->form_output() : x.unpack());
   }
 };
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Parameter& w, const std::shared_ptr<Gemm>& gemm) {
+Tensor linear(const Tensor& x, const Parameter& w, const std::shared_ptr<Gemm>& gemm,
+              KeepInput keep) {
   Tensor y;
   {
     BelowAutograd guard;
@@ -51,7 +59,10 @@ Tensor linear(const Tensor& x, const Parameter& w, const std::shared_ptr<Gemm>& 
   if (forms_gradients(x, &w)) {
     auto node = make_node<LinearNode>();
     connect(*node, x, w);
-    node->x = SavedVariable(x, false);
+    if (keep == KeepInput::producer)
+      node->producer = std::dynamic_pointer_cast<CheapNode>(x.grad_fn());
+    if (!node->producer) node->x = SavedVariable(x, false);
+    node->sizes = x.sizes().vec();
     node->w.save(w);
     node->gemm = gemm;
     torch::autograd::set_history(y, node);

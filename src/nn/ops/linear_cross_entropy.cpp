@@ -38,6 +38,21 @@ Tensor logits_fp32(const Tensor& x, const Tensor& w_OI) {
   return at::mm(x.to(at::kFloat), w_OI.to(at::kFloat).t());
 }
 
+struct Normaliser {
+  Tensor lse, label_logit;  // [N, 1]
+};
+
+Normaliser normaliser(const Tensor& logits_NV, const Tensor& labels_N1, const Tensor& here,
+                      const VocabularyPart* part) {
+  if (part == nullptr) return {at::logsumexp(logits_NV, 1, true), logits_NV.gather(1, labels_N1)};
+  Tensor maximum = logits_NV.amax(1, true);
+  part->max(maximum);
+  Tensor sums = at::cat(
+      {(logits_NV - maximum).exp_().sum(1, true), logits_NV.gather(1, labels_N1).mul_(here)}, 1);
+  part->sum(sums);
+  return {sums.narrow(1, 0, 1).log().add_(maximum), sums.narrow(1, 1, 1)};
+}
+
 Tensor product(const Tensor& a, const Tensor& b) {
   if (a.is_cuda() || a.scalar_type() == at::kFloat) return at::mm(a, b);
   return at::mm(a.to(at::kFloat), b.to(at::kFloat)).to(a.scalar_type());
@@ -46,7 +61,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor linear_cross_entropy(const Tensor& x_NI, const Tensor& labels_N, const Parameter& w,
-                            const Tensor& loss_scale) {
+                            const Tensor& loss_scale, const VocabularyPart* part) {
   const bool gradients = forms_gradients(x_NI, &w);
   Tensor sum = at::zeros({}, x_NI.options().dtype(at::kFloat).requires_grad(false));
   Tensor dx;
@@ -63,18 +78,25 @@ Tensor linear_cross_entropy(const Tensor& x_NI, const Tensor& labels_N, const Pa
         target = &own;
       }
     }
-    const auto rows = std::max<std::int64_t>(256, kChunkElements / weight.size(0) / 128 * 128);
+    const auto largest = part == nullptr ? weight.size(0) : part->largest;
+    const auto rows = std::max<std::int64_t>(256, kChunkElements / largest / 128 * 128);
     for (std::int64_t begin = 0; begin < x_NI.size(0); begin += rows) {
       const auto end = std::min(begin + rows, x_NI.size(0));
       const Tensor x = x_NI.slice(0, begin, end);
       const Tensor valid = labels_N.slice(0, begin, end).ne(kIgnored).unsqueeze(1);
-      const Tensor labels = labels_N.slice(0, begin, end).clamp_min(0).unsqueeze(1);
+      Tensor labels = labels_N.slice(0, begin, end).clamp_min(0).unsqueeze(1);
       Tensor logits = logits_fp32(x, weight);
-      const Tensor lse = at::logsumexp(logits, 1, true);
-      sum.add_((lse - logits.gather(1, labels)).masked_fill_(valid.logical_not(), 0).sum());
+      Tensor here = at::ones({1, 1}, logits.options());  // 1 where W holds the label's row
+      if (part != nullptr) {
+        labels = labels - part->first;
+        here = labels.ge(0).logical_and_(labels.lt(weight.size(0))).to(at::kFloat);
+        labels = labels.clamp(0, weight.size(0) - 1);
+      }
+      const auto [lse, label_logit] = normaliser(logits, labels, here, part);
+      sum.add_((lse - label_logit).masked_fill_(valid.logical_not(), 0).sum());
       if (!gradients) continue;
       logits.sub_(lse).exp_();  // now the probabilities
-      logits.scatter_add_(1, labels, at::full({1, 1}, -1.0, logits.options()).expand_as(labels));
+      logits.scatter_add_(1, labels, here.neg().expand_as(labels));
       logits.mul_(valid.to(at::kFloat).mul_(loss_scale));
       const Tensor d = logits.to(x.scalar_type());
       dx.slice(0, begin, end).copy_(product(d, weight));

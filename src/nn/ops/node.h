@@ -9,6 +9,12 @@ using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
+// A node whose output can be formed again at little cost from what it keeps, until its own backward
+// has run.
+struct CheapNode : Node {
+  virtual Tensor form_output() = 0;
+};
+
 // Whether an op must be recorded: read outside any Function, so that recompute and evaluation
 // decide by grad mode alone.
 inline bool forms_gradients(const Tensor& x, const Parameter* w = nullptr) {

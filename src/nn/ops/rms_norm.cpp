@@ -5,7 +5,11 @@ namespace coeus::nn::ops {
 namespace {
 
 // Statistics and gradient in fp32 whatever the dtype of x.
-struct RmsNormNode : Node {
+Tensor scaled(const Tensor& x, const Tensor& rstd, const Tensor& w) {
+  return (x.to(at::kFloat) * rstd).mul_(w.to(at::kFloat)).to(x.scalar_type());
+}
+
+struct RmsNormNode : CheapNode {
   SavedVariable x;
   SavedWeight w;
   Tensor rstd;  // [..., 1] fp32
@@ -16,6 +20,8 @@ struct RmsNormNode : Node {
     w.reset();
     rstd.reset();
   }
+
+  Tensor form_output() override { return scaled(x.unpack(), rstd, w.variable.unpack()); }
 
   variable_list apply(variable_list&& gradients) override {
     variable_list out(num_outputs());
@@ -49,7 +55,7 @@ Tensor rms_norm(const Tensor& x, const Parameter& w, double eps) {
     BelowAutograd guard;
     const Tensor xf = x.to(at::kFloat);
     rstd = (xf * xf).mean(-1, true).add_(eps).rsqrt_();
-    y = (xf * rstd).mul_(w.to(at::kFloat)).to(x.scalar_type());
+    y = scaled(x, rstd, w);
   }
   if (forms_gradients(x, &w)) {
     auto node = make_node<RmsNormNode>();

@@ -9,11 +9,17 @@ Tensor wide(const Tensor& x) {
   return x.is_cuda() ? x : x.to(at::kFloat);
 }
 
-struct SwiGluNode : Node {
+Tensor product(const Tensor& gate_up) {
+  const auto parts = gate_up.chunk(2, -1);
+  return at::silu(wide(parts[0])).mul_(wide(parts[1])).to(gate_up.scalar_type());
+}
+
+struct SwiGluNode : CheapNode {
   SavedVariable gate_up;
 
   std::string name() const override { return "coeus::SwiGlu"; }
   void release_variables() override { gate_up.reset_data(); }
+  Tensor form_output() override { return product(gate_up.unpack()); }
 
   variable_list apply(variable_list&& gradients) override {
     variable_list out(1);
@@ -37,8 +43,7 @@ Tensor swiglu(const Tensor& gate_up) {
   Tensor y;
   {
     BelowAutograd guard;
-    const auto parts = gate_up.chunk(2, -1);
-    y = at::silu(wide(parts[0])).mul_(wide(parts[1])).to(gate_up.scalar_type());
+    y = product(gate_up);
   }
   if (forms_gradients(gate_up)) {
     auto node = make_node<SwiGluNode>();
