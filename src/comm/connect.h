@@ -41,11 +41,19 @@ class Groups {
  public:
   Groups(const Mesh& mesh, Communicator& world) : mesh_(mesh), world_(world) {}
   Communicator& open(const std::string& axis, const std::string& purpose = {});
+  // `size` neighbours along an axis, of which we are one.
+  Communicator& open_block(const std::string& axis, std::int64_t size);
+  // The ranks at these coordinates of an axis; null where we are at none of them. Collective over
+  // the world, whoever takes part.
+  Communicator* open_subset(const std::string& axis, const std::vector<std::int64_t>& coordinates,
+                            const std::string& purpose);
+  std::int64_t coordinate(const std::string& axis) const;
   void abort_all(const std::string& reason) noexcept;
   void rearm_all();
   const Mesh& mesh() const { return mesh_; }
 
  private:
+  int world_rank() const { return world_.world_ranks()[static_cast<std::size_t>(world_.rank())]; }
   Mesh mesh_;
   Communicator& world_;
   std::map<std::string, std::unique_ptr<Communicator>> open_;

@@ -9,9 +9,10 @@ namespace coeus::comm {
 
 Communicator& Groups::open(const std::string& axis, const std::string& purpose) {
   const std::string name = purpose.empty() ? axis : axis + "." + purpose;
+  if (name == "world") return world_;
   auto& slot = open_[name];
   if (slot) return *slot;
-  const int rank = world_.world_ranks()[static_cast<std::size_t>(world_.rank())];
+  const int rank = world_rank();
   if (mesh_.degree(axis) == 1) {
     slot = make_solo(name, rank);
     return *slot;
@@ -26,6 +27,35 @@ Communicator& Groups::open(const std::string& axis, const std::string& purpose) 
   return *slot;
 }
 
+std::int64_t Groups::coordinate(const std::string& axis) const {
+  return mesh_.coordinate(axis, world_rank());
+}
+
+Communicator& Groups::open_block(const std::string& axis, std::int64_t size) {
+  if (size == mesh_.degree(axis)) return open(axis);
+  auto& slot = open_[axis + ".block" + std::to_string(size)];
+  if (slot) return *slot;
+  const auto group = mesh_.group(axis, world_rank());
+  const auto first = group.begin() + coordinate(axis) / size * size;
+  const std::vector<int> members(first, first + size);
+  slot = world_.open_group(members, members.front(), axis + ".block" + std::to_string(size));
+  return *slot;
+}
+
+Communicator* Groups::open_subset(const std::string& axis,
+                                  const std::vector<std::int64_t>& coordinates,
+                                  const std::string& purpose) {
+  const auto [place, is_new] = open_.try_emplace(axis + "." + purpose);
+  if (!is_new) return place->second.get();
+  const auto group = mesh_.group(axis, world_rank());
+  std::vector<int> members;
+  for (const auto c : coordinates)
+    members.push_back(static_cast<int>(group.at(static_cast<std::size_t>(c))));
+  const bool inside = std::find(members.begin(), members.end(), world_rank()) != members.end();
+  place->second = world_.open_group(members, inside ? members.front() : -1, place->first);
+  return place->second.get();
+}
+
 void Groups::abort_all(const std::string& reason) noexcept {
   world_.abort(reason);
   for (auto& [name, communicator] : open_) {
@@ -35,7 +65,9 @@ void Groups::abort_all(const std::string& reason) noexcept {
 
 void Groups::rearm_all() {
   world_.rearm();
-  for (auto& [name, communicator] : open_) communicator->rearm();
+  for (auto& [name, communicator] : open_) {
+    if (communicator) communicator->rearm();
+  }
 }
 
 }  // namespace coeus::comm
