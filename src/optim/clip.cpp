@@ -15,12 +15,14 @@ Tensor sum_of_squares(const std::vector<FlatShard>& shards) {
   const Tensor scratch = at::empty({cuda ? kernels::kSumOfSquaresScratch : 0}, options);
   for (const auto& shard : shards) {
     COEUS_ASSERT(shard.grad.is_contiguous(), "grad of {}", shard.unit);
-    const float* grad = shard.grad.const_data_ptr<float>();
-    if (cuda) {
-      kernels::sum_of_squares_cuda(grad, shard.grad.numel(), scratch.data_ptr<double>(),
-                                   total.data_ptr<double>(), core::native_stream(total));
-    } else {
-      kernels::sum_of_squares_cpu(grad, shard.grad.numel(), total.data_ptr<double>());
+    for (const auto& [begin, end] : shard.counted) {
+      const float* grad = shard.grad.const_data_ptr<float>() + begin;
+      if (cuda) {
+        kernels::sum_of_squares_cuda(grad, end - begin, scratch.data_ptr<double>(),
+                                     total.data_ptr<double>(), core::native_stream(total));
+      } else {
+        kernels::sum_of_squares_cpu(grad, end - begin, total.data_ptr<double>());
+      }
     }
   }
   return total;

@@ -1,5 +1,5 @@
 #include "core/torch.h"
-#include "estimate/memory.h"
+#include "estimate/explain.h"
 #include "train/session.h"
 
 namespace coeus::train {
@@ -7,17 +7,6 @@ namespace {
 
 std::string gibibytes(std::int64_t bytes) {
   return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
-}
-
-estimate::MemoryBytes predict(const JobConfig& c, const ModelSpec& spec, const Mesh& mesh,
-                              at::ScalarType compute) {
-  estimate::MemoryOptions options{.compute_bytes =
-                                      static_cast<std::int64_t>(c10::elementSize(compute))};
-  if (c.parallel.reshard_after_forward == ReshardAfterForward::never)
-    options.residency = estimate::Residency::persistent;
-  if (c.parallel.accumulate == Accumulate::full)
-    options.accumulation = estimate::Accumulation::full;
-  return estimate::predict_memory(spec, c.model->plan(), mesh, options);
 }
 
 }  // namespace
@@ -30,7 +19,14 @@ void Session::print_banner() const {
   log().info("{}: {} parameters in {} units, {} compute, fp32 master and moments", c.model->name(),
              spec_.num_parameters(), model_->units().size(),
              compute_ == at::kBFloat16 ? "bf16" : "fp32");
-  const auto bytes = predict(c, spec_, mesh(), compute_);
+  estimate::MemoryOptions options = estimate::memory_options(c);
+  options.compute_bytes = static_cast<std::int64_t>(c10::elementSize(compute_));
+  const auto& stages = model_->stages();
+  for (std::size_t i = 0; i < stages.ranges.size(); ++i) {
+    if (stages.rank_of_stage[i] == groups_->coordinate("pp"))
+      options.stages.push_back(stages.ranges[i]);
+  }
+  const auto bytes = estimate::predict_memory(spec_, c.model->plan(), mesh(), options);
   const auto memory = core::memory_use(options_.device);
   log().info("predicted memory {}: {} (weights {}, gradients {}, master {}, moments {}){}",
              ranks == 1 ? "without activations" : "per rank, without activations",

@@ -29,6 +29,8 @@ Feed::Feed(const data::Dataset& dataset, const FeedOptions& options)
       b.device_positions = b.positions;
     }
   }
+  if (!options.token_index.empty())
+    token_index_ = at::tensor(options.token_index, at::kLong).to(options.device);
   start(buffers_[0], next_sample_);
 }
 
@@ -80,10 +82,16 @@ StepBatch Feed::next() {
   copy_to_device(b);
   StepBatch step{{}, loaded.wait_seconds};
   for (std::int64_t i = 0; i < local_sequences_; i += options_.micro_batch_size) {
-    auto part = [&](const Tensor& t) { return t.narrow(0, i, options_.micro_batch_size); };
+    auto part = [&](const Tensor& t) {
+      const Tensor rows = t.narrow(0, i, options_.micro_batch_size);
+      return token_index_.defined() ? rows.index_select(1, token_index_) : rows;
+    };
     Batch batch{.tokens = part(b.device_tokens),
                 .labels = part(b.device_labels),
-                .positions = part(b.device_positions)};
+                .positions = part(b.device_positions),
+                .token_index = token_index_,
+                .sequence_length = sequence_length_,
+                .step_sequences = options_.global_batch_size};
     set_documents(batch, loaded, i);
     step.micro_batches.push_back(std::move(batch));
   }

@@ -14,8 +14,9 @@ struct FeedOptions {
   std::int64_t global_batch_size = 1, micro_batch_size = 1;
   std::int64_t batch_coordinate = 0, batch_degree = 1;  // which part of the global batch is ours
   std::int64_t threads = 1;
-  std::int64_t first_sample = 0;  // global sample number of the first step's first sequence
-  std::int64_t end_sample = 0;    // from here on sequences are ignored ones
+  std::int64_t first_sample = 0;          // global sample number of the first step's first sequence
+  std::int64_t end_sample = 0;            // from here on sequences are ignored ones
+  std::vector<std::int64_t> token_index;  // which tokens of each sequence are ours; empty: all
   at::Device device = at::kCPU;
 };
 
@@ -49,6 +50,7 @@ class Feed {
   FeedOptions options_;
   std::int64_t local_sequences_, sequence_length_, next_sample_;
   std::unique_ptr<data::Loader> loader_;
+  Tensor token_index_;  // on the device; undefined: all tokens are ours
   core::SideStream copy_stream_;
   std::vector<Buffer> buffers_;
   std::size_t current_ = 0;

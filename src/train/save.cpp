@@ -12,6 +12,8 @@ checkpoint::DType file_type(at::ScalarType type) {
   return type == at::kBFloat16 ? checkpoint::DType::BF16 : checkpoint::DType::F32;
 }
 
+const char* const kModelSet = "model";
+
 std::span<std::byte> bytes_of(const Tensor& t, std::int64_t first, std::int64_t count) {
   const auto width = static_cast<std::int64_t>(t.element_size());
   return {static_cast<std::byte*>(t.data_ptr()) + first * width,
@@ -45,16 +47,16 @@ TrainState TrainState::from_json(const Json& json, const std::string& where) {
 }
 
 TensorRanges::TensorRanges(parallel::ParallelModel& model, optim::AdamW& optimizer,
-                           const ModelConfig& names, at::ScalarType compute,
-                           comm::Communicator& replicate)
+                           const ModelConfig& names, at::ScalarType compute, comm::Groups& groups)
     : model_(model),
       optimizer_(optimizer),
       names_(names),
       compute_(compute),
-      replicate_(replicate) {}
+      replicate_(groups.open("dp_replicate")),
+      writes_buffers_(groups.coordinate("stage") == 0) {}
 
 std::vector<TensorRanges::Set> TensorRanges::tensor_sets() {
-  std::vector<Set> sets = {{"model", file_type(compute_), {}}};
+  std::vector<Set> sets = {{kModelSet, file_type(compute_), {}}};
   for (const auto& shard : optimizer_.shards()) sets[0].shards.push_back(shard.compute);
   if (compute_ != at::kFloat) {
     sets.push_back({"optimizer/master", checkpoint::DType::F32, {}});
@@ -71,6 +73,10 @@ std::vector<checkpoint::TensorSet> TensorRanges::sets() const {
     checkpoint::TensorSet s{set.prefix, {}};
     for (const auto& segment : model_.segments())
       s.tensors.push_back({names_.hf_name(segment.fqn), set.dtype, segment.shape});
+    if (set.prefix == kModelSet) {
+      for (const auto& segment : model_.buffer_segments())
+        s.tensors.push_back({names_.hf_name(segment.fqn), checkpoint::DType::F32, segment.shape});
+    }
     out.push_back(std::move(s));
   }
   return out;
@@ -85,13 +91,25 @@ std::vector<checkpoint::WriteRun> TensorRanges::writes(std::vector<Tensor>& kept
       for (std::size_t r = 0; r < shards[i].runs.size(); ++r) {
         if (static_cast<int>(r % replicate_.size()) != replicate_.rank()) continue;
         const SegmentRun& run = shards[i].runs[r];
+        if (!shards[i].counts(run)) continue;  // another rank writes it
         runs.push_back({set.prefix,
                         names_.hf_name(shards[i].section->segments[run.segment].segment.fqn),
                         run.segment_offset, bytes_of(kept.back(), run.shard_offset, run.count)});
       }
     }
   }
+  write_buffers(runs, kept);
   return runs;
+}
+
+void TensorRanges::write_buffers(std::vector<checkpoint::WriteRun>& runs,
+                                 std::vector<Tensor>& kept) {
+  if (!writes_buffers_) return;
+  for (const auto& buffer : model_.buffers()) {
+    kept.push_back(buffer.values.cpu().contiguous());
+    runs.push_back({kModelSet, names_.hf_name(buffer.segment.fqn), 0,
+                    bytes_of(kept.back(), 0, kept.back().numel())});
+  }
 }
 
 void TensorRanges::read_sets(const checkpoint::Reader& reader,
@@ -100,6 +118,12 @@ void TensorRanges::read_sets(const checkpoint::Reader& reader,
   std::vector<checkpoint::ReadRun> runs;
   const auto& shards = optimizer_.shards();
   std::vector<std::pair<Tensor, Tensor>> back;  // host copy -> device
+  for (const auto& buffer : model_.buffers()) {
+    const Tensor host = at::zeros(buffer.values.sizes(), buffer.values.options().device(at::kCPU));
+    back.emplace_back(host, buffer.values);
+    runs.push_back({kModelSet, names_.hf_name(buffer.segment.fqn), 0,
+                    bytes_of(host, 0, host.numel()), checkpoint::DType::F32});
+  }
   for (const auto& [prefix, tensors] : wanted) {
     std::map<std::string, checkpoint::TensorInfo> present;
     for (auto& t : reader.tensors(prefix)) present.emplace(t.name, t);
@@ -140,10 +164,10 @@ void TensorRanges::read(const checkpoint::Reader& reader, What what, const check
     rounded.push_back(at::zeros_like(shard.compute));
   }
   std::vector<std::pair<std::string, std::vector<Tensor>>> wanted = {
-      {has_master ? "optimizer/master" : "model", masters}};
+      {has_master ? "optimizer/master" : kModelSet, masters}};
   const bool check_rounding = has_master && compute_ != at::kFloat &&
-                              reader.tensors("model").at(0).dtype == file_type(compute_);
-  if (check_rounding) wanted.emplace_back("model", rounded);
+                              reader.tensors(kModelSet).at(0).dtype == file_type(compute_);
+  if (check_rounding) wanted.emplace_back(kModelSet, rounded);
   if (what == What::weights_and_moments) {
     for (auto& [name, tensors] : optimizer_.state())
       wanted.emplace_back("optimizer/" + name, tensors);

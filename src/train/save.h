@@ -25,7 +25,7 @@ struct TrainState {
 class TensorRanges {
  public:
   TensorRanges(parallel::ParallelModel& model, optim::AdamW& optimizer, const ModelConfig& names,
-               at::ScalarType compute, comm::Communicator& replicate);
+               at::ScalarType compute, comm::Groups& groups);
 
   std::vector<checkpoint::TensorSet> sets() const;
   // This rank's part; device memory is copied to `kept` first. Replicas divide the writing.
@@ -43,6 +43,7 @@ class TensorRanges {
     std::vector<Tensor> shards;  // one per flat shard
   };
   std::vector<Set> tensor_sets();
+  void write_buffers(std::vector<checkpoint::WriteRun>& runs, std::vector<Tensor>& kept);
   void read_sets(const checkpoint::Reader& reader,
                  std::vector<std::pair<std::string, std::vector<Tensor>>> wanted,
                  const checkpoint::Peers& peers, Verify verify);
@@ -52,6 +53,7 @@ class TensorRanges {
   const ModelConfig& names_;
   at::ScalarType compute_;
   comm::Communicator& replicate_;
+  bool writes_buffers_;  // of the ranks that hold the same ones
 };
 
 checkpoint::Peers peers_over(comm::Communicator& host);

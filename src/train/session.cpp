@@ -11,6 +11,7 @@
 #include "core/torch.h"
 #include "metrics/record.h"
 #include "optim/schedule.h"
+#include "parallel/context/context.h"
 
 namespace coeus::train {
 namespace {
@@ -101,18 +102,26 @@ void Session::open_data() {
 void Session::build_model() {
   const JobConfig& c = config();
   spec_ = c.model->spec();
-  const parallel::ApplyOptions apply{.plan = c.model->plan(),
-                                     .parallel = c.parallel,
-                                     .execution = c.execution,
-                                     .device = options_.device,
-                                     .compute = compute_};
+  const parallel::ApplyOptions apply{
+      .plan = c.model->plan(),
+      .parallel = c.parallel,
+      .execution = c.execution,
+      .stages = parallel::split_for(c.parallel.pp_schedule, mesh().degree("pp"),
+                                    c.parallel.pp_stages_per_rank, spec_, c.model->plan(),
+                                    c.data.sequence_length),
+      .device = options_.device,
+      .compute = compute_};
   model_ = std::make_unique<parallel::ParallelModel>(options_.registry->build_model(*c.model),
                                                      apply, *groups_);
   optimizer_ = std::make_unique<optim::AdamW>(model_->shards(), c.optimizer, model_->segments());
-  step_ = std::make_unique<TrainStep>(*model_, *optimizer_, *groups_, options_.device,
+  pipeline_ = std::make_unique<parallel::Pipeline>(
+      *model_,
+      parallel::Pipeline::Options{.schedule = c.parallel.pp_schedule,
+                                  .stages_per_rank = c.parallel.pp_stages_per_rank},
+      *groups_);
+  step_ = std::make_unique<TrainStep>(*model_, *pipeline_, *optimizer_, *groups_, options_.device,
                                       c.training.max_grad_norm);
-  ranges_ = std::make_unique<TensorRanges>(*model_, *optimizer_, *c.model, compute_,
-                                           groups_->open("dp_replicate"));
+  ranges_ = std::make_unique<TensorRanges>(*model_, *optimizer_, *c.model, compute_, *groups_);
 }
 
 void Session::plan_steps() {
@@ -176,6 +185,12 @@ void Session::restore() {
   directory_->write_start(options_.job, stamps);
 }
 
+std::vector<std::int64_t> Session::token_index() const {
+  if (mesh().degree("cp") == 1) return {};
+  return parallel::context_token_index(config().data.sequence_length, mesh().degree("cp"),
+                                       mesh().coordinate("cp", options_.world.rank));
+}
+
 FeedOptions Session::feed_options(std::int64_t first_sample, std::int64_t end_sample) const {
   const JobConfig& c = config();
   return {.global_batch_size = c.training.global_batch_size,
@@ -185,6 +200,7 @@ FeedOptions Session::feed_options(std::int64_t first_sample, std::int64_t end_sa
           .threads = c.data.threads,
           .first_sample = first_sample,
           .end_sample = end_sample,
+          .token_index = token_index(),
           .device = options_.device};
 }
 

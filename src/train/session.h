@@ -63,7 +63,10 @@ class Session {
   const ModelSpec& spec() const { return spec_; }
   bool is_first_rank() const { return options_.world.rank == 0; }
   void abort(const std::string& reason) noexcept;
-  std::string weights_hash();  // over every weight in fp32, the same on any layout
+  // Over every weight in fp32 and, where asked for, the optimizer's moments: the same on any
+  // layout.
+  enum class Hashed { weights, weights_and_moments };
+  std::string state_hash(Hashed what = Hashed::weights);
 
  private:
   void open_data();
@@ -75,6 +78,7 @@ class Session {
   void add_observers();
   void print_banner() const;
   double learning_rate(Step step) const;
+  std::vector<std::int64_t> token_index() const;
   FeedOptions feed_options(std::int64_t first_sample, std::int64_t end_sample) const;
 
   SessionOptions options_;
@@ -86,6 +90,7 @@ class Session {
   ModelSpec spec_;
   std::unique_ptr<parallel::ParallelModel> model_;
   std::unique_ptr<optim::AdamW> optimizer_;
+  std::unique_ptr<parallel::Pipeline> pipeline_;
   std::unique_ptr<TrainStep> step_;
   std::unique_ptr<TensorRanges> ranges_;
   std::unique_ptr<Feed> feed_, validation_feed_;

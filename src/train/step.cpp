@@ -5,12 +5,17 @@
 
 namespace coeus::train {
 
-TrainStep::TrainStep(parallel::ParallelModel& model, optim::AdamW& optimizer, comm::Groups& groups,
-                     at::Device device, double max_grad_norm)
+TrainStep::TrainStep(parallel::ParallelModel& model, parallel::Pipeline& pipeline,
+                     optim::AdamW& optimizer, comm::Groups& groups, at::Device device,
+                     double max_grad_norm)
     : model_(model),
+      pipeline_(pipeline),
       optimizer_(optimizer),
       groups_(groups),
       loss_group_(groups.open("loss")),
+      world_(groups.open("world")),
+      counts_loss_(groups.coordinate("tp") == 0),
+      counts_norm_(groups.coordinate("dp_replicate") == 0),
       device_(device),
       max_grad_norm_(max_grad_norm) {
   const auto fp64 = at::TensorOptions().device(device).dtype(at::kDouble);
@@ -38,23 +43,15 @@ void TrainStep::count_valid_tokens(const std::vector<Batch>& micro_batches) {
 
 void TrainStep::forward_backward(std::vector<Batch>& micro_batches) {
   sums_.zero_();
-  for (std::size_t i = 0; i < micro_batches.size(); ++i) {
-    Batch& batch = micro_batches[i];
-    batch.loss_scale = loss_scale_;
-    model_.begin_micro_batch(i + 1 == micro_batches.size());
-    const LossSum loss = model_.model().loss(model_.model().forward(batch.tokens, batch), batch);
-    torch::autograd::backward(
-        {loss.gradient == LossSum::Gradient::formed ? loss.sum : loss.sum * loss_scale_}, {});
-    sums_[0].add_(loss.sum.detach());
-  }
-  model_.finish();
+  for (Batch& batch : micro_batches) batch.loss_scale = loss_scale_;
+  pipeline_.run(micro_batches, [&](const LossSum& loss) {
+    if (counts_loss_) sums_[0].add_(loss.sum.detach());
+  });
 }
 
 void TrainStep::update() {
-  // Replicas hold equal gradients: one of them counts.
-  if (groups_.open("dp_replicate").rank() == 0)
-    sums_[1].copy_(optim::sum_of_squares(optimizer_.shards()));
-  loss_group_.all_reduce(sums_, comm::ReduceOp::sum, {.label = "loss and gradient norm"}).wait();
+  if (counts_norm_) sums_[1].copy_(optim::sum_of_squares(optimizer_.shards()));
+  world_.all_reduce(sums_, comm::ReduceOp::sum, {.label = "loss and gradient norm"}).wait();
   const Tensor loss = sums_[0] / valid_tokens_[0].clamp_min(1), norm = sums_[1].sqrt();
   const Tensor finite = at::isfinite(loss).logical_and(at::isfinite(norm));
   scalars_.apply.copy_(finite);
@@ -76,6 +73,7 @@ void TrainStep::device_step(std::vector<Batch>& micro_batches) {
 }
 
 StepResult TrainStep::read() const {
+  world_.synchronize({.label = "result of the step"});
   const Tensor host = report_.cpu();
   const double* r = host.data_ptr<double>();
   return {.loss = r[0],
@@ -93,6 +91,7 @@ StepResult TrainStep::run(std::vector<Batch>& micro_batches, double lr) {
 }
 
 void TrainStep::reset() {
+  pipeline_.reset();
   model_.reset();
 }
 
@@ -107,11 +106,11 @@ TrainStep::Evaluation TrainStep::evaluate(std::vector<Batch>& micro_batches) {
   at::NoGradGuard no_grad;
   count_valid_tokens(micro_batches);
   sums_.zero_();
-  for (auto& batch : micro_batches) {
-    const LossSum loss = model_.model().loss(model_.model().forward(batch.tokens, batch), batch);
-    sums_[0].add_(loss.sum);
-  }
-  loss_group_.all_reduce(sums_, comm::ReduceOp::sum, {.label = "validation loss"}).wait();
+  pipeline_.evaluate(micro_batches, [&](const LossSum& loss) {
+    if (counts_loss_) sums_[0].add_(loss.sum);
+  });
+  world_.all_reduce(sums_, comm::ReduceOp::sum, {.label = "validation loss"}).wait();
+  world_.synchronize({.label = "validation loss"});
   const Tensor host = sums_.cpu();
   return {host.data_ptr<double>()[0],
           static_cast<std::int64_t>(valid_tokens_.cpu().item<double>())};

@@ -7,6 +7,7 @@
 #include "comm/connect.h"
 #include "optim/adamw.h"
 #include "parallel/parallelize.h"
+#include "parallel/pipeline/pipeline.h"
 
 namespace coeus::train {
 
@@ -24,8 +25,8 @@ struct StepResult {
 // the host decides within it, so the device part can be captured whole in a CUDA graph.
 class TrainStep {
  public:
-  TrainStep(parallel::ParallelModel& model, optim::AdamW& optimizer, comm::Groups& groups,
-            at::Device device, double max_grad_norm);
+  TrainStep(parallel::ParallelModel& model, parallel::Pipeline& pipeline, optim::AdamW& optimizer,
+            comm::Groups& groups, at::Device device, double max_grad_norm);
 
   void set_lr(double lr);                               // before device_step or a replay
   void device_step(std::vector<Batch>& micro_batches);  // queues everything; reads nothing back
@@ -51,9 +52,11 @@ class TrainStep {
   void update();
 
   parallel::ParallelModel& model_;
+  parallel::Pipeline& pipeline_;
   optim::AdamW& optimizer_;
   comm::Groups& groups_;
-  comm::Communicator& loss_group_;
+  comm::Communicator &loss_group_, &world_;
+  bool counts_loss_, counts_norm_;  // of the ranks that hold the same one of them counts
   at::Device device_;
   double max_grad_norm_;
   Tensor valid_tokens_;  // [1] fp64, of the step over all ranks

@@ -28,6 +28,7 @@ struct Run {
   comm::Groups groups;
   parallel::ParallelModel model;
   optim::AdamW optimizer;
+  parallel::Pipeline pipeline;
   train::TrainStep step;
 
   Run(const std::string& preset, const World& world, comm::Connection& connection,
@@ -37,7 +38,8 @@ struct Run {
         model(std::make_unique<models::Llama>(config.config),
               {.plan = config.plan(), .device = device, .compute = compute}, groups),
         optimizer(model.shards(), {}, model.segments()),
-        step(model, optimizer, groups, device, 1.0) {
+        pipeline(model, {}, groups),
+        step(model, pipeline, optimizer, groups, device, 1.0) {
     model.initialise(42);
   }
   static models::LlamaModelConfig preset_config(const std::string& preset) {

@@ -12,6 +12,7 @@ namespace {
 FlatShard shard_with(const Tensor& grad) {
   FlatShard shard;
   shard.grad = grad;
+  shard.counted = {{0, grad.numel()}};
   return shard;
 }
 

@@ -15,16 +15,16 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 
 class Layout : public ::testing::TestWithParam<Case> {};
 
-const LayoutResult& one_rank(bool tied, std::int64_t steps) {
-  static std::map<std::pair<bool, std::int64_t>, LayoutResult> known;
-  auto& result = known[{tied, steps}];
-  if (result.losses.empty()) result = run_threads({.steps = steps, .tied = tied});
+const LayoutResult& one_rank(const std::string& model, std::int64_t steps) {
+  static std::map<std::pair<std::string, std::int64_t>, LayoutResult> known;
+  auto& result = known[{model, steps}];
+  if (result.losses.empty()) result = run_threads({.steps = steps, .model = model});
   return result;
 }
 
 TEST_P(Layout, gives_one_ranks_weights_gradients_and_losses) {
   const LayoutRun& run = GetParam().run;
-  const LayoutResult& reference = one_rank(run.tied, run.steps);
+  const LayoutResult& reference = one_rank(run.model, run.steps);
   const LayoutResult result = run_threads(run);
   EXPECT_EQ(result.initial_hash, reference.initial_hash);
   EXPECT_EQ(compare_gradients(reference, result), "");
@@ -35,11 +35,11 @@ INSTANTIATE_TEST_SUITE_P(
     Fifty, Layout,
     ::testing::Values(
         Case{"shard4", {.ranks = 4, .micro_batch = 2, .steps = 50}},
-        Case{"shard4_tied", {.ranks = 4, .steps = 50, .tied = true}},
+        Case{"shard4_tied", {.ranks = 4, .steps = 50, .model = "llama_tied"}},
         Case{"replicate4",
              {.ranks = 4, .sizes = {.dp_replicate = 4}, .micro_batch = 1, .steps = 50}},
         Case{"replicate4_tied",
-             {.ranks = 4, .sizes = {.dp_replicate = 4}, .steps = 50, .tied = true}},
+             {.ranks = 4, .sizes = {.dp_replicate = 4}, .steps = 50, .model = "llama_tied"}},
         Case{"replicate2_shard2",
              {.ranks = 4, .sizes = {.dp_replicate = 2}, .micro_batch = 2, .steps = 50}},
         Case{"replicate2_shard2_tied",
@@ -47,9 +47,9 @@ INSTANTIATE_TEST_SUITE_P(
               .sizes = {.dp_replicate = 2},
               .micro_batch = 1,
               .steps = 50,
-              .tied = true}},
+              .model = "llama_tied"}},
         Case{"one_rank_split", {.micro_batch = 1, .steps = 50}},
-        Case{"one_rank_split_tied", {.micro_batch = 2, .steps = 50, .tied = true}}),
+        Case{"one_rank_split_tied", {.micro_batch = 2, .steps = 50, .model = "llama_tied"}}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.ranks = 2,
               .micro_batch = 2,
               .steps = 3,
-              .tied = true,
+              .model = "llama_tied",
               .reshard = ReshardAfterForward::never,
               .accumulate = Accumulate::full}},
         Case{"shard2_recompute",
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.ranks = 4,
               .micro_batch = 2,
               .steps = 3,
-              .tied = true,
+              .model = "llama_tied",
               .recompute = Recompute::full,
               .accumulate = Accumulate::full}},
         Case{"replicate2_shard2_full_recompute",
@@ -96,13 +96,13 @@ TEST(LayoutControls, a_dropped_micro_batch_of_sixteen_is_noticed) {
   run.before_step = [](auto, int rank, std::vector<Batch>& batches) {
     if (rank == 2) batches[1].labels.fill_(-100);
   };
-  EXPECT_NE(compare_gradients(one_rank(false, 50), run_threads(run)), "");
+  EXPECT_NE(compare_gradients(one_rank("llama", 50), run_threads(run)), "");
 }
 
 TEST(LayoutControls, a_factor_of_one_in_a_thousand_on_one_segment_is_noticed) {
-  LayoutResult changed = one_rank(false, 50);
+  LayoutResult changed = one_rank("llama", 50);
   for (float& g : changed.gradients.at("blocks.1.attention.k_proj.weight")) g *= 1.001f;
-  EXPECT_NE(compare_gradients(one_rank(false, 50), changed), "");
+  EXPECT_NE(compare_gradients(one_rank("llama", 50), changed), "");
 }
 
 TEST(Bf16, losses_stay_near_those_of_fp32) {

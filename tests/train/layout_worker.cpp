@@ -14,12 +14,15 @@ int main() {
   const std::vector<std::pair<const char*, LayoutRun>> cases = {
       {"shard", {.micro_batch = 2, .steps = 50}},
       {"replicate, tied",
-       {.sizes = {.dp_replicate = world.size}, .micro_batch = 1, .steps = 50, .tied = true}},
+       {.sizes = {.dp_replicate = world.size},
+        .micro_batch = 1,
+        .steps = 50,
+        .model = "llama_tied"}},
       {"both", {.sizes = {.dp_replicate = 2}, .micro_batch = 2, .steps = 50}}};
   for (const auto& [name, run] : cases) {
     const LayoutResult mine = run_rank(run, world, connection);
     if (world.rank != 0) continue;
-    const LayoutResult reference = run_threads({.steps = run.steps, .tied = run.tied});
+    const LayoutResult reference = run_threads({.steps = run.steps, .model = run.model});
     std::string fault = compare_gradients(reference, mine) + compare_losses(reference, mine);
     if (mine.initial_hash != reference.initial_hash) fault += "initial weights differ";
     fmt::print("{} ranks from {}, {}: {}\n", world.size, world.source, name,

@@ -7,34 +7,62 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "models/llama/kind.h"
-#include "models/llama/model.h"
+#include "parallel/context/context.h"
+#include "train/registry.h"
 
 namespace coeus::testing {
 namespace {
 
 constexpr std::int64_t kLength = 16;
 
-// Sample n as a function of n alone; the valid part differs from sample to sample.
-std::vector<Batch> micro_batches(const LayoutRun& run, std::int64_t step, std::int64_t coordinate,
-                                 std::int64_t degree, std::int64_t vocab) {
+// Where the documents of sample n begin, its end last.
+std::vector<std::int64_t> document_borders(const LayoutRun& run, std::int64_t n) {
+  if (!run.documents || n % 3 == 0) return {0, kLength};
+  return n % 3 == 1 ? std::vector<std::int64_t>{0, 5, kLength}
+                    : std::vector<std::int64_t>{0, 3, 6, kLength};
+}
+
+// Sample n as a function of n alone; the valid part differs from sample to sample, from 1 to most.
+std::vector<Batch> micro_batches(const LayoutRun& run, std::int64_t step,
+                                 const comm::Groups& groups, std::int64_t vocab) {
+  const std::int64_t degree = groups.mesh().degree("batch"), cp = groups.mesh().degree("cp");
   const std::int64_t local = run.global_batch / degree;
+  Tensor here;
+  if (cp > 1)
+    here =
+        at::tensor(parallel::context_token_index(kLength, cp, groups.coordinate("cp")), at::kLong);
+  const auto part = [&](const Tensor& t) { return here.defined() ? t.index_select(1, here) : t; };
   std::vector<Batch> out;
   for (std::int64_t first = 0; first < local; first += run.micro_batch) {
     Tensor tokens = at::zeros({run.micro_batch, kLength}, at::kLong),
-           labels = at::zeros_like(tokens);
+           labels = at::zeros_like(tokens), positions = at::zeros_like(tokens);
+    std::vector<std::int32_t> starts = {0};
     for (std::int64_t i = 0; i < run.micro_batch; ++i) {
-      const std::int64_t n = step * run.global_batch + coordinate * local + first + i;
+      const std::int64_t n =
+          step * run.global_batch + groups.coordinate("batch") * local + first + i;
       const RandomKey key = make_random_key(7, n, "tokens");
       for (std::int64_t t = 0; t <= kLength; ++t) {
         const auto token = static_cast<std::int64_t>(uniform(key, t) * static_cast<double>(vocab));
         if (t < kLength) tokens[i][t] = token;
-        if (t > 0) labels[i][t - 1] = t - 1 < n % kLength ? token : -100;
+        if (t > 0) labels[i][t - 1] = t - 1 <= n % kLength ? token : -100;
+      }
+      const auto borders = document_borders(run, n);
+      for (std::size_t d = 0; d + 1 < borders.size(); ++d) {
+        positions[i].slice(0, borders[d], borders[d + 1]) = at::arange(borders[d + 1] - borders[d]);
+        starts.push_back(static_cast<std::int32_t>(i * kLength + borders[d + 1]));
       }
     }
-    out.push_back(
-        {.tokens = tokens,
-         .labels = labels,
-         .positions = at::arange(kLength).expand({run.micro_batch, kLength}).contiguous()});
+    Batch batch{.tokens = part(tokens),
+                .labels = part(labels),
+                .positions = part(positions),
+                .token_index = here,
+                .sequence_length = kLength,
+                .step_sequences = run.global_batch};
+    if (run.documents) {
+      batch.cu_seqlens = at::tensor(starts, at::kInt);
+      batch.max_document = kLength;
+    }
+    out.push_back(std::move(batch));
   }
   return out;
 }
@@ -86,8 +114,8 @@ std::string hash_of(const BySegment& weights) {
 models::LlamaConfig small_llama(bool tied) {
   models::LlamaConfig c;
   c.dim = 32;
-  c.num_layers = 3;
-  c.num_heads = 4;
+  c.num_layers = kSmallLayers;
+  c.num_heads = kSmallHeads;
   c.num_kv_heads = 2;
   c.ffn_dim = 72;
   c.vocab_size = 61;
@@ -95,25 +123,45 @@ models::LlamaConfig small_llama(bool tied) {
   return c;
 }
 
+std::vector<const char*> small_model_names() {
+  return {"llama", "llama_tied"};
+}
+
+bool has_experts(const std::string& model) {
+  return !model.starts_with("llama");
+}
+
+std::unique_ptr<ModelConfig> small_model(const LayoutRun& run) {
+  auto config = std::make_unique<models::LlamaModelConfig>();
+  config->config = small_llama(run.model == "llama_tied");
+  config->config.num_layers = run.layers;
+  return config;
+}
+
 LayoutResult run_rank(const LayoutRun& run, const World& world, comm::Connection& connection) {
-  models::LlamaModelConfig config;
-  config.config = small_llama(run.tied);
+  const auto config = small_model(run);
   comm::Groups groups(Mesh(world.size, run.sizes), *connection.device);
   const parallel::ApplyOptions apply{
-      .plan = config.plan(),
-      .parallel = {.reshard_after_forward = run.reshard, .accumulate = run.accumulate},
+      .plan = config->plan(),
+      .parallel = {.sequence_parallel = run.sequence_parallel,
+                   .reshard_after_forward = run.reshard,
+                   .accumulate = run.accumulate,
+                   .cp_style = run.cp_style},
       .execution = {.recompute = run.recompute, .recompute_every = run.recompute_every},
+      .stages = parallel::split_for(run.schedule, groups.mesh().degree("pp"), run.stages_per_rank,
+                                    config->spec(), config->plan(), kLength),
       .compute = run.compute};
-  parallel::ParallelModel model(std::make_unique<models::Llama>(config.config), apply, groups);
+  parallel::ParallelModel model(builtin_registry().build_model(*config), apply, groups);
   model.initialise(42);
   optim::AdamW optimizer(model.shards(), {}, model.segments());
-  train::TrainStep step(model, optimizer, groups, at::kCPU, 1.0);
+  parallel::Pipeline pipeline(
+      model, {.schedule = run.schedule, .stages_per_rank = run.stages_per_rank}, groups);
+  train::TrainStep step(model, pipeline, optimizer, groups, at::kCPU, 1.0);
   LayoutResult result;
   result.initial_hash = hash_of(collect(
       model.shards(), [](const FlatShard& s) { return s.master; }, *connection.host));
   for (std::int64_t s = 0; s < run.steps; ++s) {
-    auto batches = micro_batches(run, s, groups.mesh().coordinate("batch", world.rank),
-                                 groups.mesh().degree("batch"), config.config.vocab_size);
+    auto batches = micro_batches(run, s, groups, config->vocab_size());
     run.before_step(s, world.rank, batches);
     const train::StepResult r = step.run(batches, run.lr);
     result.losses.push_back(r.loss);
@@ -131,6 +179,7 @@ LayoutResult run_threads(const LayoutRun& run) {
   core::set_cpu_threads(1);
   LayoutResult result;
   comm::run_threads(run.ranks, {}, [&](const World& world, comm::Connection connection) {
+    connection.device = run.wrap(std::move(connection.device));
     LayoutResult mine = run_rank(run, world, connection);
     if (world.rank == 0) result = std::move(mine);
   });

@@ -1,29 +1,43 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "comm/connect.h"
 #include "core/torch.h"
 #include "models/llama/config.h"
+#include "models/model_config.h"
 #include "train/step.h"
 
-// The layout-equivalence fixture: a small Llama trained on the same global samples under any
+// The layout-equivalence fixture: a small model trained on the same global samples under any
 // layout, ranks as threads or processes.
 namespace coeus::testing {
+
+constexpr std::int64_t kSmallLayers = 4, kSmallHeads = 4;
 
 struct LayoutRun {
   int ranks = 1;
   MeshSizes sizes;
   std::int64_t global_batch = 16, micro_batch = 4, steps = 1;
-  bool tied = false;
+  std::string model = "llama";  // of small_model_names()
+  bool documents = false;       // several in a sequence, with a mask between them
+  bool sequence_parallel = true;
+  CpStyle cp_style = CpStyle::ring;
+  std::string schedule = "1f1b";
+  std::int64_t stages_per_rank = 1;
+  std::int64_t layers = kSmallLayers;
   Recompute recompute = Recompute::none;
   std::int64_t recompute_every = 1;
   ReshardAfterForward reshard = ReshardAfterForward::automatic;
   Accumulate accumulate = Accumulate::automatic;
   at::ScalarType compute = at::kFloat;
   double lr = 1e-3;
+  // Around each rank's communicator for device tensors (negative controls).
+  using Wrap =
+      std::function<std::unique_ptr<comm::Communicator>(std::unique_ptr<comm::Communicator>)>;
+  Wrap wrap = [](auto communicator) { return communicator; };
   // Called on every rank before its step; may change the micro-batches (negative controls) or throw
   // (faults).
   std::function<void(std::int64_t step, int rank, std::vector<Batch>&)> before_step = [](auto, auto,
@@ -38,6 +52,9 @@ struct LayoutResult {
 };
 
 models::LlamaConfig small_llama(bool tied);
+std::vector<const char*> small_model_names();
+bool has_experts(const std::string& model);
+std::unique_ptr<ModelConfig> small_model(const LayoutRun& run);
 // One rank's part of the run; results of all ranks are collected over `connection.host`, and
 // returned by rank 0.
 LayoutResult run_rank(const LayoutRun& run, const World& world, comm::Connection& connection);

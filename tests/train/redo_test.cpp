@@ -54,7 +54,8 @@ TEST_P(Redo, a_step_that_threw_on_one_rank_can_be_run_again_bit_for_bit) {
       }
       model.initialise(42);
       optim::AdamW optimizer(model.shards(), {}, model.segments());
-      train::TrainStep step(model, optimizer, groups, at::kCPU, 1.0);
+      parallel::Pipeline pipeline(model, {}, groups);
+      train::TrainStep step(model, pipeline, optimizer, groups, at::kCPU, 1.0);
       auto batch = [&](int s) {
         const Tensor tokens = (at::arange(32).view({2, 16}) * (s + 3) + world.rank) % 61;
         return std::vector<Batch>{{.tokens = tokens,

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
@@ -82,7 +83,7 @@ class SessionTest : public ::testing::Test {
       if (stop_at > 0) session.observers().add(std::make_unique<StopAt>(stop_at));
       if (prepare) prepare(session);
       const Outcome outcome = coeus::train::run(session);
-      const std::string hash = session.weights_hash();
+      const std::string hash = session.state_hash();
       if (world.rank == 0) result = {outcome, hash};
     });
     return result;
@@ -134,6 +135,79 @@ TEST_F(SessionTest, a_run_goes_on_under_any_number_of_ranks) {
     EXPECT_NEAR(many.at(step) / loss, 1.0, step == 1 ? 1e-6 : 1e-5) << step;
 }
 
+// What a layout is worth in a session: loaders, evaluation, norms, checkpoints.
+const std::vector<std::pair<int, std::vector<std::string>>> kLayouts = {
+    {8, {"parallel.pp=2", "parallel.tp=2", "parallel.dp_shard=2"}},
+    {8, {"parallel.dp_shard=8"}},
+    {8, {"parallel.tp=4", "parallel.cp=2"}},
+    {8, {"parallel.pp=4", "parallel.dp_shard=2", "parallel.pp_schedule=zero_bubble"}},
+    {16,
+     {"parallel.pp=2", "parallel.cp=2", "parallel.tp=2", "parallel.dp_replicate=2",
+      "parallel.pp_schedule=zbv", "parallel.pp_stages_per_rank=2", "parallel.cp_style=ulysses"}},
+    {1, {}}};
+
+TEST_F(SessionTest, norms_token_counts_and_validation_losses_are_the_same_on_every_layout) {
+  const auto fields_of = [&](const std::string& run) {
+    std::map<std::string, double> out;
+    std::ifstream in(folder_ / run / "metrics.jsonl");
+    for (std::string line; std::getline(in, line);) {
+      const Json j = parse_json(line, "metrics.jsonl");
+      for (const char* key : {"loss", "grad_norm", "valid_tokens", "validation_loss",
+                              "validation_tokens", "tokens", "lr"}) {
+        if (j.contains(key) && !j[key].is_null())
+          out[fmt::format("{} of step {}", key, j["step"].get<int>())] = j[key];
+      }
+    }
+    return out;
+  };
+  train("one", 1, {"data.packing=documents"});
+  const auto reference = fields_of("one");
+  ASSERT_EQ(reference.size(), 5u * 20 + 2u * 2);
+  for (std::size_t i = 0; i + 1 < kLayouts.size(); ++i) {
+    const auto& [ranks, extra] = kLayouts[i];
+    std::vector<std::string> overrides = extra;
+    overrides.push_back("data.packing=documents");
+    const std::string run = "layout" + std::to_string(i);
+    train(run, ranks, overrides);
+    const auto fields = fields_of(run);
+    ASSERT_EQ(fields.size(), reference.size()) << run;
+    for (const auto& [name, value] : reference)
+      EXPECT_NEAR(fields.at(name), value, 1e-5 * std::abs(value)) << run << ": " << name;
+  }
+}
+
+TEST_F(SessionTest, a_checkpoint_of_one_layout_opens_on_every_other_bit_for_bit) {
+  using Hashed = Session::Hashed;
+  train("one", 1);
+  const auto reference = losses("one");
+  for (std::size_t writer : {0u, 4u}) {
+    const std::string source = "source" + std::to_string(writer);
+    train(source, kLayouts[writer].first, kLayouts[writer].second, 10);
+    const auto state = [&](std::size_t reader, const std::string& run) {
+      std::string hash;
+      std::vector<std::string> overrides = kLayouts[reader].second;
+      overrides.push_back("training.steps=10");  // nothing is left to do
+      train(run, kLayouts[reader].first, overrides, 0, [&](Session& s) {
+        const std::string mine = s.state_hash(Hashed::weights_and_moments);
+        if (s.is_first_rank()) hash = mine;
+      });
+      return hash;
+    };
+    const std::string written = state(writer, source);
+    for (std::size_t reader = 0; reader < kLayouts.size(); ++reader) {
+      const std::string run = source + "_to" + std::to_string(reader);
+      std::filesystem::copy(folder_ / source, folder_ / run,
+                            std::filesystem::copy_options::recursive);
+      EXPECT_EQ(state(reader, run), written) << writer << " to " << reader;
+      train(run, kLayouts[reader].first, kLayouts[reader].second);
+      const auto mine = losses(run);
+      ASSERT_EQ(mine.size(), 20u);
+      for (const auto& [step, loss] : reference)
+        EXPECT_NEAR(mine.at(step) / loss, 1.0, 1e-5) << run << " step " << step;
+    }
+  }
+}
+
 TEST_F(SessionTest, only_pointers_inside_unit_storages_are_sent) {
   auto recording = std::make_shared<comm::Recording>();
   std::vector<std::pair<const void*, const void*>> memory;
@@ -175,9 +249,9 @@ TEST_F(SessionTest, weights_can_be_initialised_from_another_runs_checkpoint) {
   const auto checkpoint = (folder_ / "first/checkpoints/step-00000020").string();
   std::string start, source;
   train("second", 1, {"checkpoint.initialize_from=" + checkpoint, "training.steps=1"}, 0,
-        [&](Session& s) { start = s.weights_hash(); });
+        [&](Session& s) { start = s.state_hash(); });
   train("first", 4, {"training.steps=21"}, 0, [&](Session& s) {
-    const std::string hash = s.weights_hash();
+    const std::string hash = s.state_hash();
     if (s.is_first_rank()) source = hash;
   });
   EXPECT_EQ(start, source);

@@ -1,5 +1,7 @@
 #include "parallel/recompute/recompute.h"
 
+#include <coeus/nn/linear.h>
+
 #include "base/error.h"
 #include "core/torch.h"
 
@@ -69,6 +71,12 @@ class RecomputeAttachment : public nn::Attachment {
 };
 
 }  // namespace
+
+void recompute_cheap_inputs(nn::LayerBase& layer) {
+  layer.visit("", [](const std::string&, nn::LayerBase& inner) {
+    if (auto* linear = dynamic_cast<nn::Linear*>(&inner)) linear->recompute_input();
+  });
+}
 
 std::unique_ptr<nn::Attachment> make_recompute() {
   return std::make_unique<RecomputeAttachment>();

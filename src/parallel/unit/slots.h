@@ -25,7 +25,8 @@ struct Slot {
 // being filled or reduced.
 class SlotPool {
  public:
-  enum class Purpose { weights, gradients };
+  // Units within the layers of others (experts) have slots of their own: both are in use at once.
+  enum class Purpose { weights, gradients, inner_weights, inner_gradients };
   static constexpr std::size_t kSlotsPerClass = 2;
 
   // The slot for the next unit of that class: units take them in turn (index % slots).

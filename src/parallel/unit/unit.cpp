@@ -54,11 +54,14 @@ void Unit::plan_section(Section& s, SlotPool& slots) {
     s.parameters[i]->target = std::make_shared<nn::GradTarget>();
   }
   if (sharded() && options_.residency == Residency::resharded) {
-    s.slot = &slots.assign(SlotPool::Purpose::weights, s.dtype, elements, 0);
+    s.slot =
+        &slots.assign(spec_.experts ? SlotPool::Purpose::inner_weights : SlotPool::Purpose::weights,
+                      s.dtype, elements, 0);
   }
   if (reduces_each_micro_batch()) {
-    s.gradient_slot = &slots.assign(SlotPool::Purpose::gradients, at::kFloat, elements,
-                                    s.layout.shard_elements());
+    s.gradient_slot = &slots.assign(
+        spec_.experts ? SlotPool::Purpose::inner_gradients : SlotPool::Purpose::gradients,
+        at::kFloat, elements, s.layout.shard_elements());
   }
 }
 
@@ -98,8 +101,8 @@ std::vector<FlatShard> Unit::shards() {
   std::vector<FlatShard> out;
   for (auto& s : sections_) {
     const auto rank = groups_.gather->rank();
-    out.push_back(
-        {spec_.name, &s.layout, rank, s.master, s.gradient_shard, s.shard, s.layout.runs(rank)});
+    out.push_back({spec_.name, &s.layout, rank, s.master, s.gradient_shard, s.shard,
+                   s.layout.runs(rank), s.layout.counted(rank)});
   }
   return out;
 }
@@ -220,10 +223,25 @@ void Unit::release_gradient_views() {
   holds_gradient_slot_ = false;
 }
 
+void Unit::begin_step(std::int64_t num_micro_batches) {
+  micro_batches_ = num_micro_batches;
+  closed_ = reduced_micro_batches_ = 0;
+}
+
 void Unit::close_use() {
   COEUS_ASSERT(open_uses_ > 0, "{}: a use was closed that was not open", spec_.name);
-  if (--open_uses_ > 0) return;
-  if (reduces_each_micro_batch() || last_micro_batch_) reduce();
+  --open_uses_;
+  close();
+}
+
+void Unit::close_weight() {
+  close();
+}
+
+void Unit::close() {
+  const auto due = options_.uses * (reduces_each_micro_batch() ? 1 : micro_batches_);
+  COEUS_ASSERT(closed_ < due, "{}: more gradients than its layers form", spec_.name);
+  if (++closed_ == due) reduce();
 }
 
 void Unit::reduce() {
@@ -237,20 +255,34 @@ void Unit::reduce() {
       if (p.target->next == nn::GradTarget::Write::overwrite) s.gradient_views[i].zero_();
     }
   }
-  for (auto& s : sections_) reduce_section(s);
+  for (auto& s : sections_) {
+    sum_copies(s);
+    reduce_section(s);
+  }
   release_gradient_views();
-  reduced_once_ = true;
   accumulating_ = false;
-  if (last_micro_batch_) step_reduced_ = true;
+  closed_ = 0;
+  reduced_micro_batches_ = reduces_each_micro_batch() ? reduced_micro_batches_ + 1 : micro_batches_;
+}
+
+// In fp32 and in place, before anything leaves the unit.
+void Unit::sum_copies(Section& s) {
+  const Tensor buffer = gradient_buffer(s);
+  for (const auto& range : s.layout.summed_ranges()) {
+    groups_.copies.at(range.copies)
+        ->all_reduce(buffer.narrow(0, range.begin, range.end - range.begin), comm::ReduceOp::sum,
+                     {.label = spec_.name})
+        .wait();
+  }
 }
 
 // Sum over the group into the shard; on the step's last micro-batch also over the replicas. The
 // compute stream does not wait.
 void Unit::reduce_section(Section& s) {
   const comm::CollectiveOptions options{.label = spec_.name};
-  const bool add = s.gradient_slot != nullptr && reduced_once_;
-  const bool replicate =
-      last_micro_batch_ && groups_.replicate != nullptr && groups_.replicate->size() > 1;
+  const bool add = s.gradient_slot != nullptr && reduced_micro_batches_ > 0;
+  const bool last = !reduces_each_micro_batch() || reduced_micro_batches_ + 1 == micro_batches_;
+  const bool replicate = last && groups_.replicate != nullptr && groups_.replicate->size() > 1;
   comm::Work work;
   if (sharded()) {
     const Tensor out =
@@ -282,12 +314,15 @@ void Unit::finish() {
   COEUS_ASSERT(open_uses_ == 0,
                "{}: {} uses are still open: a forward with gradients had no backward", spec_.name,
                open_uses_);
-  COEUS_ASSERT(step_reduced_, "{}: no gradient was reduced in this step", spec_.name);
+  COEUS_ASSERT(reduced_micro_batches_ == micro_batches_,
+               "{}: the gradients of {} of {} micro-batches were reduced", spec_.name,
+               reduced_micro_batches_, micro_batches_);
   reduced_.wait();
 }
 
 void Unit::end_step() {
-  reduced_once_ = step_reduced_ = accumulating_ = false;
+  accumulating_ = false;
+  closed_ = reduced_micro_batches_ = 0;
   reduced_.clear();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <coeus/nn/parameter.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct UnitOptions {
   Accumulation accumulation = Accumulation::sharded;
   bool gradients_in_forward =
       false;  // one of its layers writes gradients in forward: own gradient slot, accumulates full
+  std::int64_t uses = 1;  // closings of a micro-batch: calls, and weight gradients that come later
 };
 
 // The ranks a unit is spread over. gather and reduce are two communicators over the same ranks, so
@@ -33,6 +35,8 @@ struct UnitGroups {
   comm::Communicator* gather = nullptr;
   comm::Communicator* reduce = nullptr;
   comm::Communicator* replicate = nullptr;  // shards equal to ours; null or of size 1: none
+  // The tp ranks that hold copies of a part whose gradients are summed, by their number.
+  std::map<std::int64_t, comm::Communicator*> copies;
 };
 
 // Parameters that are gathered, reduced and updated together: views into flat buffers that
@@ -56,12 +60,15 @@ class Unit {
   void mark_stale();  // the shards were changed: gather again
 
   // Gradients of one step.
-  void begin_micro_batch(bool last) { last_micro_batch_ = last; }
+  bool accumulates_over_step() const { return !reduces_each_micro_batch(); }
+  void add_use() { ++options_.uses; }
+  void begin_step(std::int64_t num_micro_batches);
   void take_gradient_slot();
   void open_use() { ++open_uses_; }
-  void close_use();  // reduces when it was the last open one and its time has come
-  void finish();     // end of a step: every reduction is ordered before the current stream
-  void end_step();   // gradients are no longer needed
+  void close_use();     // of a call, in backward
+  void close_weight();  // a weight gradient that was put off is formed
+  void finish();        // end of a step: every reduction is ordered before the current stream
+  void end_step();      // gradients are no longer needed
 
   void reset();  // after an exception: as if no step had begun, weights stale
 
@@ -91,7 +98,9 @@ class Unit {
   void point_storage(Section& section, const Tensor& buffer);
   void drop_storage(Section& section);
   void release_gradient_views();
+  void close();  // reduces when it was the last of a micro-batch or of the step
   void reduce();
+  void sum_copies(Section& section);
   void reduce_section(Section& section);
   Tensor gradient_buffer(const Section& section) const {
     return section.full_gradient.defined() ? section.full_gradient : section.gradient_slot->buffer;
@@ -104,9 +113,9 @@ class Unit {
   std::vector<Section> sections_;
   core::SideStream reduce_stream_;
   core::Event reduced_;
-  int unsharded_ = 0, open_uses_ = 0;
-  bool holds_gradient_slot_ = false, accumulating_ = false, last_micro_batch_ = true,
-       reduced_once_ = false, step_reduced_ = false;
+  int unsharded_ = 0;
+  std::int64_t open_uses_ = 0, closed_ = 0, micro_batches_ = 1, reduced_micro_batches_ = 0;
+  bool holds_gradient_slot_ = false, accumulating_ = false;
 };
 
 }  // namespace coeus::parallel
