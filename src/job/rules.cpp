@@ -8,7 +8,11 @@
 #include <limits>
 #include <optional>
 
+#include "base/error.h"
+#include "layout/place.h"
 #include "layout/plan.h"
+#include "layout/schedule/schedule.h"
+#include "layout/stages.h"
 
 namespace coeus::job {
 namespace {
@@ -90,6 +94,105 @@ Message resume_is_not_directory(const JobConfig& c) {
   return fmt::format("must be auto, never or the path of a step folder, is '{}'", c.run.resume);
 }
 
+Message world_divides_by_ep(const JobConfig& c) {
+  const auto& p = c.parallel;
+  if (p.dp_shard < 1 || (p.dp_shard * p.cp * p.tp) % p.ep == 0) return std::nullopt;
+  return fmt::format("{} does not divide dp_shard {} · cp {} · tp {}", p.ep, p.dp_shard, p.cp,
+                     p.tp);
+}
+
+Message sequence_divides_by_cp(const JobConfig& c) {
+  const auto& p = c.parallel;
+  if (p.cp == 1 || c.data.sequence_length % (2 * p.cp) == 0) return std::nullopt;
+  return fmt::format("{} is not a multiple of 2 · cp {}", c.data.sequence_length, p.cp);
+}
+
+Message sequence_divides_by_tp(const JobConfig& c) {
+  const auto& p = c.parallel;
+  if (p.tp == 1 || !p.sequence_parallel || c.data.sequence_length % (p.cp * p.tp) == 0)
+    return std::nullopt;
+  return fmt::format("{} is not a multiple of cp {} · tp {}, which sequence_parallel needs",
+                     c.data.sequence_length, p.cp, p.tp);
+}
+
+Message schedule_exists(const JobConfig& c) {
+  const auto& p = c.parallel;
+  if (p.pp == 1) return std::nullopt;
+  try {
+    const Schedule schedule =
+        make_schedule(p.pp_schedule, p.pp, p.pp_stages_per_rank, 2 * p.pp * p.pp_stages_per_rank);
+    if (p.accumulate == Accumulate::sharded && delays_weights(schedule))
+      return fmt::format(
+          "{} delays weight gradients, which parallel.accumulate: sharded cannot wait for",
+          p.pp_schedule);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return std::nullopt;
+}
+
+Message stages_need_pp(const JobConfig& c) {
+  if (c.parallel.pp > 1 || c.parallel.pp_stages_per_rank == 1) return std::nullopt;
+  return fmt::format("{} has no meaning with pp 1", c.parallel.pp_stages_per_rank);
+}
+
+// A vocabulary that the tokenizer will decide is taken as large enough for any layout.
+ModelSpec spec_of(const JobConfig& c) {
+  if (c.model->vocab_size() > 0) return c.model->spec();
+  const auto model = c.model->clone();
+  model->set_vocab_size(std::int64_t{1} << 20);
+  return model->spec();
+}
+
+Message model_has_the_stages(const JobConfig& c) {
+  const auto& p = c.parallel;
+  if (p.pp == 1 || !c.model) return std::nullopt;
+  try {
+    split_stages(spec_of(c), c.model->plan(), p.pp * p.pp_stages_per_rank, c.data.sequence_length);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return std::nullopt;
+}
+
+// Sizes of the model that tp or ep do not fit: the first parameter concerned stands for its like.
+Message model_divides(const JobConfig& c) {
+  if (!c.model) return std::nullopt;
+  const auto& p = c.parallel;
+  const auto faults =
+      check_place(spec_of(c), c.model->plan(),
+                  {.tp_degree = p.tp, .ep_degree = p.ep, .sequence_parallel = p.sequence_parallel});
+  if (faults.empty()) return std::nullopt;
+  return faults.front();
+}
+
+bool has_experts(const JobConfig& c) {
+  for (const auto& unit : plan_units(c.model->spec(), c.model->plan())) {
+    if (unit.experts) return true;
+  }
+  return false;
+}
+
+Message ep_needs_experts(const JobConfig& c) {
+  if (c.parallel.ep == 1 || !c.model || has_experts(c) || world_divides_by_ep(c))
+    return std::nullopt;
+  return fmt::format("{}, but model {} has no experts", c.parallel.ep, c.model->name());
+}
+
+Message experts_need_sequence_parallel(const JobConfig& c) {
+  if (c.parallel.tp == 1 || c.parallel.sequence_parallel || !c.model || !has_experts(c))
+    return std::nullopt;
+  return "false, but experts under tp need it: else each tp rank would send the same tokens";
+}
+
+Message ulysses_has_heads(const JobConfig& c) {
+  const auto& p = c.parallel;
+  if (p.cp == 1 || p.cp_style != CpStyle::ulysses || !c.model) return std::nullopt;
+  const std::int64_t heads = c.model->spec().num_heads;
+  if (heads % (p.tp * p.cp) == 0) return std::nullopt;
+  return fmt::format("ulysses: {} heads are not a multiple of tp {} · cp {}", heads, p.tp, p.cp);
+}
+
 const Rule kRules[] = {
     {{"training.steps", "training.tokens", "training.epochs"}, one_length},
     {{"training.steps", "training.global_batch_size", "data.sequence_length"}, tokens_fit},
@@ -97,6 +200,16 @@ const Rule kRules[] = {
     {{"training.global_batch_size", "training.micro_batch_size", "parallel.dp_shard",
       "parallel.dp_replicate"},
      batch_divides},
+    {{"parallel.ep", "parallel.dp_shard", "parallel.cp", "parallel.tp"}, world_divides_by_ep},
+    {{"parallel.ep", "model"}, ep_needs_experts},
+    {{"parallel.sequence_parallel", "parallel.tp", "model"}, experts_need_sequence_parallel},
+    {{"parallel.tp", "parallel.ep", "model"}, model_divides},
+    {{"data.sequence_length", "parallel.cp"}, sequence_divides_by_cp},
+    {{"data.sequence_length", "parallel.tp", "parallel.cp"}, sequence_divides_by_tp},
+    {{"parallel.pp_schedule", "parallel.pp", "parallel.pp_stages_per_rank"}, schedule_exists},
+    {{"parallel.pp_stages_per_rank", "parallel.pp"}, stages_need_pp},
+    {{"parallel.pp", "parallel.pp_stages_per_rank", "model"}, model_has_the_stages},
+    {{"parallel.cp_style", "parallel.cp", "parallel.tp", "model"}, ulysses_has_heads},
     {{"model.vocab_size", "model.name", "model.preset", "tokenizer.path"}, vocabulary_holds_bytes},
     {{"data.bos", "tokenizer.path"}, byte_has_no_bos},
     {{"evaluation.holdout", "evaluation.sources"}, holdout_or_sources},

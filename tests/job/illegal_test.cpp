@@ -114,16 +114,28 @@ const Illegal kIllegal[] = {
     {"optimizer: {lr: 1e-3}", "parallel: {dp_shard: 3}",
      "x.yaml:5:42: training.global_batch_size: 16 is not a multiple of dp_replicate 1 · dp_shard "
      "3"},
-    {"optimizer: {lr: 1e-3}", "parallel: {tp: @2}", "parallel.tp: 2 is not built yet, only 1"},
-    {"optimizer: {lr: 1e-3}", "parallel: {cp: @2}", "parallel.cp: 2 is not built yet, only 1"},
-    {"optimizer: {lr: 1e-3}", "parallel: {pp: @2}", "parallel.pp: 2 is not built yet, only 1"},
-    {"optimizer: {lr: 1e-3}", "parallel: {ep: @2}", "parallel.ep: 2 is not built yet, only 1"},
-    {"optimizer: {lr: 1e-3}", "parallel: {cp_style: @ulysses}",
-     "parallel.cp_style: ulysses is not built yet, only ring"},
-    {"optimizer: {lr: 1e-3}", "parallel: {pp_schedule: @zbv}",
-     "parallel.pp_schedule: zbv is not built yet, only 1f1b"},
-    {"optimizer: {lr: 1e-3}", "execution: {recompute: @selective}",
-     "execution.recompute: selective is not built yet, only none, full"},
+    {"optimizer: {lr: 1e-3}", "parallel: {tp: @3, sequence_parallel: false}",
+     "parallel.tp: blocks.0.attention.q_proj.weight: 16 heads and tp 3: one must divide the other"},
+    {"optimizer: {lr: 1e-3}", "parallel: {cp: 3}",
+     "x.yaml:4:43: data.sequence_length: 64 is not a multiple of 2 · cp 3"},
+    {"optimizer: {lr: 1e-3}", "parallel: {tp: 4, cp: 32}",
+     "x.yaml:4:43: data.sequence_length: 64 is not a multiple of cp 32 · tp 4"},
+    {"optimizer: {lr: 1e-3}", "parallel: {pp: @20}", "parallel.pp: "},
+    {"optimizer: {lr: 1e-3}", "parallel: {ep: @2}",
+     "parallel.ep: 2, but model llama has no experts"},
+    {"optimizer: {lr: 1e-3}", "parallel: {ep: @3, dp_shard: 2, pp: 1}",
+     "parallel.ep: 3 does not divide dp_shard 2 · cp 1 · tp 1"},
+    {"optimizer: {lr: 1e-3}", "parallel: {cp_style: @ulysses, cp: 32}",
+     "parallel.cp_style: ulysses: 16 heads are not a multiple of tp 1 · cp 32"},
+    {"optimizer: {lr: 1e-3}", "parallel: {cp_style: @rings}", "parallel.cp_style: must be one of"},
+    {"optimizer: {lr: 1e-3}", "parallel: {pp: 2, pp_schedule: @zbv}", "parallel.pp_schedule: "},
+    {"optimizer: {lr: 1e-3}", "parallel: {pp: 2, pp_schedule: @2f2b}", "parallel.pp_schedule: "},
+    {"optimizer: {lr: 1e-3}", "parallel: {pp: 2, pp_schedule: @zero_bubble, accumulate: sharded}",
+     "parallel.pp_schedule: zero_bubble delays weight gradients"},
+    {"optimizer: {lr: 1e-3}", "parallel: {pp_stages_per_rank: @2}",
+     "parallel.pp_stages_per_rank: 2 has no meaning with pp 1"},
+    {"optimizer: {lr: 1e-3}", "parallel: {tp_overlap: @chunks}",
+     "parallel.tp_overlap: chunks is not built yet, only auto, off"},
     {"optimizer: {lr: 1e-3}", "execution: {cuda_graph: @on}",
      "execution.cuda_graph: on is not built yet, only auto, off"},
     {"optimizer: {lr: 1e-3}", "execution: {kernels: {attention: @cudnn}}",
@@ -175,11 +187,11 @@ TEST(Illegal, EachConfigurationOfTheTableIsRefusedInOneLineThatNamesPlaceAndKey)
 
 TEST(Illegal, AllFaultsAreReportedTogetherInTheOrderOfTheFile) {
   std::string yaml = kLegal;
-  yaml += "parallel: {tp: 2}\nmetrics: {evry: 5}\n";
+  yaml += "parallel: {tp_overlap: on}\nmetrics: {evry: 5}\n";
   yaml.replace(yaml.find("steps: 10"), 9, "steps: 0 ");
   EXPECT_EQ(faults_of(yaml),
             "x.yaml:5:19: training.steps: must be ≥ 1, is 0\n"
-            "x.yaml:8:16: parallel.tp: 2 is not built yet, only 1\n"
+            "x.yaml:8:24: parallel.tp_overlap: on is not built yet, only auto, off\n"
             "x.yaml:9:11: metrics.evry: unknown key; did you mean every?");
 }
 
