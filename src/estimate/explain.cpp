@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "layout/schedule/schedule.h"
@@ -117,7 +118,8 @@ std::int64_t count_micro_batches(const JobConfig& config, const Mesh& mesh) {
 }  // namespace
 
 std::int64_t smallest_world(const ParallelConfig& p) {
-  return p.pp * p.dp_replicate * std::max<std::int64_t>(1, p.dp_shard) * p.cp * p.tp;
+  const std::int64_t least_for_ep = p.ep / std::gcd(p.ep, p.cp * p.tp);
+  return p.pp * p.dp_replicate * (p.dp_shard >= 1 ? p.dp_shard : least_for_ep) * p.cp * p.tp;
 }
 
 Explanation explain(const JobConfig& config, std::int64_t world_size) {
@@ -125,8 +127,10 @@ Explanation explain(const JobConfig& config, std::int64_t world_size) {
   const ModelSpec spec = config.model->spec();
   const ParallelPlan plan = config.model->plan();
   const std::int64_t num_micro_batches = count_micro_batches(config, mesh);
-  const Schedule schedule = make_schedule(config.parallel.pp_schedule, mesh.degree("pp"),
-                                          config.parallel.pp_stages_per_rank, num_micro_batches);
+  const bool pipelined = mesh.degree("pp") > 1;
+  const Schedule schedule =
+      make_schedule(pipelined ? config.parallel.pp_schedule : "1f1b", mesh.degree("pp"),
+                    pipelined ? config.parallel.pp_stages_per_rank : 1, num_micro_batches);
   const auto ranges = split_stages(spec, plan, schedule.num_stages, config.data.sequence_length);
   const auto flops = flops_with_recompute(config, spec, plan);
 

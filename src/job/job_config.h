@@ -44,6 +44,7 @@ struct JobConfig {
 
 struct LoadedJob {
   JobConfig config;
+  std::string name;      // what the user typed: a file or a built-in name
   std::string given;     // the YAML file's text as the user wrote it
   std::string resolved;  // the whole configuration as YAML, every field, loadable again
   std::string

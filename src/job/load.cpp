@@ -149,6 +149,7 @@ LoadedJob load(const config::Source& source, const std::vector<std::string>& ove
   if (report.unreadable) throw ConfigError(fault_text(report));
   const Value given = tree;  // reading moves short forms about
   LoadedJob job;
+  job.name = source.name;
   job.given = source.text;
   read_sections(job.config, tree, report);
   job::adopt_initial_folder(job.config, given, report, job.warnings);
@@ -157,6 +158,7 @@ LoadedJob load(const config::Source& source, const std::vector<std::string>& ove
   if (!report.faults.empty()) throw ConfigError(fault_text(report));
 
   if (job.config.tokenizer.path == "byte") check_vocabulary(job.config, 257);
+  for (auto& warning : job::rule_warnings(job.config)) job.warnings.push_back(std::move(warning));
   job.resolved = resolved_text(job.config);
   job.annotated = annotate(job.config, given);
   return job;

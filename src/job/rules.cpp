@@ -115,12 +115,26 @@ Message sequence_divides_by_tp(const JobConfig& c) {
                      c.data.sequence_length, p.cp, p.tp);
 }
 
+// nullopt: dp_shard or the sizes do not say.
+std::optional<std::int64_t> num_micro_batches(const JobConfig& c) {
+  const auto& p = c.parallel;
+  const std::int64_t portion = p.dp_replicate * p.dp_shard * c.training.micro_batch_size;
+  if (p.dp_shard < 1 || c.training.global_batch_size % portion != 0) return std::nullopt;
+  return c.training.global_batch_size / portion;
+}
+
 Message schedule_exists(const JobConfig& c) {
   const auto& p = c.parallel;
   if (p.pp == 1) return std::nullopt;
+  const auto built_in = schedule_names();
+  const bool is_file = std::find(built_in.begin(), built_in.end(), p.pp_schedule) == built_in.end();
+  const auto micro_batches = num_micro_batches(c);
+  // A file is made for one number of micro-batches, which follows from dp_shard.
+  if (is_file && !micro_batches && p.pp_schedule.find('.') != std::string::npos)
+    return std::nullopt;
   try {
     const Schedule schedule =
-        make_schedule(p.pp_schedule, p.pp, p.pp_stages_per_rank, 2 * p.pp * p.pp_stages_per_rank);
+        make_schedule(p.pp_schedule, p.pp, p.pp_stages_per_rank, micro_batches.value_or(2 * p.pp));
     if (p.accumulate == Accumulate::sharded && delays_weights(schedule))
       return fmt::format(
           "{} delays weight gradients, which parallel.accumulate: sharded cannot wait for",
@@ -156,14 +170,17 @@ Message model_has_the_stages(const JobConfig& c) {
 }
 
 // Sizes of the model that tp or ep do not fit: the first parameter concerned stands for its like.
-Message model_divides(const JobConfig& c) {
-  if (!c.model) return std::nullopt;
-  const auto& p = c.parallel;
-  const auto faults =
-      check_place(spec_of(c), c.model->plan(),
-                  {.tp_degree = p.tp, .ep_degree = p.ep, .sequence_parallel = p.sequence_parallel});
+Message first_of(const std::vector<std::string>& faults) {
   if (faults.empty()) return std::nullopt;
   return faults.front();
+}
+Message tp_divides(const JobConfig& c) {
+  if (!c.model) return std::nullopt;
+  return first_of(check_place(spec_of(c), c.model->plan(), {.tp_degree = c.parallel.tp}));
+}
+Message ep_divides(const JobConfig& c) {
+  if (!c.model) return std::nullopt;
+  return first_of(check_place(spec_of(c), c.model->plan(), {.ep_degree = c.parallel.ep}));
 }
 
 bool has_experts(const JobConfig& c) {
@@ -203,7 +220,8 @@ const Rule kRules[] = {
     {{"parallel.ep", "parallel.dp_shard", "parallel.cp", "parallel.tp"}, world_divides_by_ep},
     {{"parallel.ep", "model"}, ep_needs_experts},
     {{"parallel.sequence_parallel", "parallel.tp", "model"}, experts_need_sequence_parallel},
-    {{"parallel.tp", "parallel.ep", "model"}, model_divides},
+    {{"parallel.tp", "model"}, tp_divides},
+    {{"parallel.ep", "model"}, ep_divides},
     {{"data.sequence_length", "parallel.cp"}, sequence_divides_by_cp},
     {{"data.sequence_length", "parallel.tp", "parallel.cp"}, sequence_divides_by_tp},
     {{"parallel.pp_schedule", "parallel.pp", "parallel.pp_stages_per_rank"}, schedule_exists},
@@ -255,6 +273,16 @@ void check_groups(const JobConfig& c, std::vector<RuleFault>& faults) {
 }
 
 }  // namespace
+
+std::vector<std::string> rule_warnings(const JobConfig& config) {
+  const auto& p = config.parallel;
+  const std::int64_t stages = p.pp * p.pp_stages_per_rank;
+  const auto micro_batches = num_micro_batches(config);
+  if (p.pp == 1 || !micro_batches || *micro_batches >= stages) return {};
+  return {
+      fmt::format("parallel.pp: {} micro-batches a step for {} stages: some are idle most of it",
+                  *micro_batches, stages)};
+}
 
 std::vector<RuleFault> check_rules(const JobConfig& config,
                                    const std::function<bool(const std::string&)>& skip) {

@@ -11,6 +11,9 @@ struct RuleFault {
   std::string key, message;
 };
 
+// What is legal and surely not meant, a line each.
+std::vector<std::string> rule_warnings(const JobConfig& config);
+
 // Faults between keys. A rule is left out when `skip` says that one of the keys it reads is faulty
 // already.
 std::vector<RuleFault> check_rules(const JobConfig& config,

@@ -169,6 +169,10 @@ ModelSpec place(const ModelSpec& model, const ParallelPlan& plan, const PlaceOpt
 std::vector<std::string> check_place(const ModelSpec& model, const ParallelPlan& plan,
                                      const PlaceOptions& o) {
   std::vector<std::string> faults;
+  if (o.tp_degree > 1 && std::none_of(plan.styles.begin(), plan.styles.end(), [](const auto& rule) {
+        return cuts_over_tp(rule.style.kind);
+      }))
+    faults.push_back("plan: tensor parallelism needs a style that cuts some layer");
   const auto check_segment = [&](const Segment& s, StyleKind kind) {
     const auto too_few = [&](const char* what, std::int64_t n) {
       const std::int64_t size = (n + o.tp_degree - 1) / o.tp_degree;
@@ -213,6 +217,11 @@ std::vector<std::string> check_place(const ModelSpec& model, const ParallelPlan&
         if (n % o.ep_degree != 0)
           faults.push_back(
               fmt::format("{}: ep {} does not divide {} experts", p.fqn, o.ep_degree, n));
+        if (o.tp_degree > 1 && !o.sequence_parallel)
+          faults.push_back(fmt::format(
+              "{}: experts under tp need sequence_parallel: else each tp rank would send the same "
+              "tokens",
+              experts));
       }
     }
   }

@@ -19,8 +19,8 @@ struct PlaceOptions {
 // are copies; their gradients are summed where each tp rank sees other tokens or other heads.
 ModelSpec place(const ModelSpec& model, const ParallelPlan& plan, const PlaceOptions& options);
 
-// One line per parameter that two styles would cut over tp, naming both, and per size that the
-// degrees do not fit.
+// One line per parameter that two styles would cut over tp, naming both, per size that the degrees
+// do not fit, and per layer of experts under tp without sequence parallel.
 std::vector<std::string> check_place(const ModelSpec& model, const ParallelPlan& plan,
                                      const PlaceOptions& options);
 

@@ -18,7 +18,7 @@ std::int64_t num_embedding_elements(const ModelSpec& spec) {
 }
 
 double flops(const ModelSpec& spec, std::int64_t sequence_length, double attention_share) {
-  std::int64_t in_matmuls = spec.num_parameters();
+  std::int64_t in_matmuls = spec.num_active_parameters();
   if (spec.ties.empty()) in_matmuls -= num_embedding_elements(spec);
   const double attention = 12.0 * static_cast<double>(spec.num_layers * spec.num_heads) *
                            static_cast<double>(spec.head_dim * sequence_length);
@@ -42,6 +42,21 @@ std::int64_t ModelSpec::num_parameters() const {
   std::int64_t n = 0;
   for (const auto& layer : layers) {
     for (const auto& parameter : layer.parameters) n += parameter.num_elements();
+  }
+  return n;
+}
+
+bool ModelSpec::is_routed(const std::string& fqn) const {
+  return num_experts > 0 && fqn.find(".experts.") != std::string::npos;
+}
+
+std::int64_t ModelSpec::num_active_parameters() const {
+  std::int64_t n = 0;
+  for (const auto& layer : layers) {
+    for (const auto& parameter : layer.parameters) {
+      n += is_routed(parameter.fqn) ? parameter.num_elements() / num_experts * top_k
+                                    : parameter.num_elements();
+    }
   }
   return n;
 }

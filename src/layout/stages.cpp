@@ -10,14 +10,17 @@
 namespace coeus {
 namespace {
 
-// Elements that a layer multiplies each token with.
+// Elements that a layer multiplies each token with: of experts, those that it is sent to.
 double matrix_elements(const ModelSpec& model, const LayerSpec& layer) {
   std::int64_t elements = 0;
   const bool first = &layer == &model.layers.front();
   for (const auto& parameter : layer.parameters) {
     for (const auto& segment : parameter.segments) {
       const bool table = first && segment.shape.size() == 2 && segment.shape[0] == model.vocab_size;
-      if (segment.shape.size() >= 2 && !table) elements += segment.num_elements();
+      if (segment.shape.size() < 2 || table) continue;
+      elements += model.is_routed(segment.fqn)
+                      ? segment.num_elements() * model.top_k / model.num_experts
+                      : segment.num_elements();
     }
   }
   // A tied matrix is listed once, but each layer that uses it multiplies with it.

@@ -126,9 +126,12 @@ TEST(Builtin, EveryShippedConfigurationIsLegalAndPrintsToALegalOne) {
 
 TEST(Builtin, EveryPresetHasAConfigurationOfItsName) {
   const std::vector<std::string> names = builtin_config_names();
-  for (const std::string& preset : make_model_config("llama")->presets()) {
-    EXPECT_THAT(names, Contains("llama/" + preset));
-    EXPECT_THAT(builtin_config_text("llama/" + preset), HasSubstr("preset: " + preset));
+  for (const std::string& model : model_names()) {
+    for (const std::string& preset : make_model_config(model)->presets()) {
+      const std::string name = model + "/" + preset;
+      EXPECT_THAT(names, Contains(name));
+      EXPECT_THAT(builtin_config_text(name), HasSubstr("{name: " + model + ", preset: " + preset));
+    }
   }
 }
 

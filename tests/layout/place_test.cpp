@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// One block with four query heads of two, two key heads, a 7-row table and three experts.
+// One block with four query heads of two, two key heads, a 7-row table and four experts.
 ModelSpec small_model() {
   const auto matrix = [](const std::string& fqn, std::int64_t rows, std::int64_t columns,
                          Heads heads = {}) {

@@ -81,9 +81,13 @@ struct ModelSpec {
   std::vector<LayerSpec> layers;
   std::vector<Tie> ties;
   std::int64_t vocab_size = 0, num_layers = 0, num_heads = 0, head_dim = 0, dim = 0;
-  std::int64_t num_parameters() const;  // ties once
-  // 6·N + 12·layers·heads·head_dim·sequence_length (TorchTitan's count: N without the input
-  // embedding unless tied, causality not credited).
+  // Routed experts of a layer that has them, and how many of them a token is sent to; 0: none.
+  std::int64_t num_experts = 0, top_k = 0;
+  bool is_routed(const std::string& fqn) const;  // whether a parameter or segment is experts'
+  std::int64_t num_parameters() const;           // ties once
+  std::int64_t num_active_parameters() const;    // that a token meets: top_k of num_experts
+  // 6·N + 12·layers·heads·head_dim·sequence_length (TorchTitan's count: N active parameters
+  // without the input embedding unless tied, causality not credited).
   double flops_per_token(std::int64_t sequence_length) const;
   double flops_per_token_causal(std::int64_t sequence_length) const;  // attention counted half
 };

@@ -26,6 +26,7 @@ int launch_config(const ConfigArguments& given, launch::LaunchOptions nodes,
         "comm.ranks: threads: such ranks live in one process; use `coeus train CONFIG --nproc N`");
   if (nodes.log_directory.empty()) nodes.log_directory = job.config.run.directory + "/logs";
   nodes.signal_stop_seconds = kSaveSeconds;
+  nodes.stop_signals = launch::LaunchOptions::StopSignals::blocked;
   Arguments words = {"train", given.config};
   words.insert(words.end(), given.overrides.begin(), given.overrides.end());
   nodes.program = heavy_command(words);

@@ -20,30 +20,30 @@ constexpr std::int64_t kMaxActions = 10'000'000;
 
 // Which rank holds which stage. one: stage s on rank s. round_robin: on rank s mod p. v_shape: two
 // a rank, down the ranks and back up, so that rank 0 holds the first and the last.
-enum class Placement { one, round_robin, v_shape };
+enum class StageOrder { one, round_robin, v_shape };
 
 struct Entry {
   const char* name;
-  Placement placement;
+  StageOrder order;
   void (*build)(const Shape& shape, std::int64_t rank, RankList& list);
 };
 const Entry kSchedules[] = {
-    {"gpipe", Placement::one, schedules::gpipe},
-    {"1f1b", Placement::one, schedules::one_forward_one_backward},
-    {"interleaved_1f1b", Placement::round_robin, schedules::interleaved_1f1b},
-    {"looped_bfs", Placement::round_robin, schedules::looped_bfs},
-    {"zero_bubble", Placement::one, schedules::zero_bubble},
-    {"zbv", Placement::v_shape, schedules::zbv},
-    {"dualpipe_v", Placement::v_shape, schedules::dualpipe_v},
+    {"gpipe", StageOrder::one, schedules::gpipe},
+    {"1f1b", StageOrder::one, schedules::one_forward_one_backward},
+    {"interleaved_1f1b", StageOrder::round_robin, schedules::interleaved_1f1b},
+    {"looped_bfs", StageOrder::round_robin, schedules::looped_bfs},
+    {"zero_bubble", StageOrder::one, schedules::zero_bubble},
+    {"zbv", StageOrder::v_shape, schedules::zbv},
+    {"dualpipe_v", StageOrder::v_shape, schedules::dualpipe_v},
 };
 
 void check_stages_per_rank(const Entry& entry, std::int64_t stages_per_rank) {
-  if (entry.placement == Placement::v_shape && stages_per_rank != 2) {
+  if (entry.order == StageOrder::v_shape && stages_per_rank != 2) {
     throw ConfigError(
         fmt::format("{} puts two stages on each rank: set pp_stages_per_rank to 2 (is {})",
                     entry.name, stages_per_rank));
   }
-  if (entry.placement != Placement::one || stages_per_rank == 1) return;
+  if (entry.order != StageOrder::one || stages_per_rank == 1) return;
   const bool zero = std::string_view(entry.name) == "zero_bubble";
   throw ConfigError(fmt::format(
       "{} puts one stage on each rank, but pp_stages_per_rank is {}; {}", entry.name,
@@ -60,7 +60,7 @@ Schedule build(const Entry& entry, const Shape& shape) {
                     .ranks = {}};
   for (std::int64_t stage = 0; stage < schedule.num_stages; ++stage) {
     const std::int64_t turn = stage % shape.num_ranks;
-    const bool up = entry.placement == Placement::v_shape && stage >= shape.num_ranks;
+    const bool up = entry.order == StageOrder::v_shape && stage >= shape.num_ranks;
     schedule.rank_of_stage.push_back(up ? shape.num_ranks - 1 - turn : turn);
   }
   for (std::int64_t rank = 0; rank < shape.num_ranks; ++rank) {
