@@ -44,6 +44,13 @@ LocalRank start_rank(const LaunchOptions& options, const Environment& environmen
   return {rank, std::move(process), std::move(output)};
 }
 
+sigset_t ranks_signal_mask(const LaunchOptions& options, sigset_t mask) {
+  if (options.stop_signals == LaunchOptions::StopSignals::blocked) {
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&mask, signal);
+  }
+  return mask;
+}
+
 }  // namespace
 
 int launch(const LaunchOptions& asked, const Environment& environment) {
@@ -66,7 +73,7 @@ int launch(const LaunchOptions& asked, const Environment& environment) {
       output = std::make_unique<RankOutput>(attempt / fmt::format("rank-{}.log", first_rank + i),
                                             show_options(options, first_rank + i, i));
     ranks.push_back(start_rank(options, environment, i, std::move(output), master.fd.get(),
-                               signals.mask_before()));
+                               ranks_signal_mask(options, signals.mask_before())));
   }
   master.fd.reset();  // rank 0 has it now
   return Supervisor(options, std::move(ranks), signals).run();

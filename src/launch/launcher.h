@@ -19,7 +19,10 @@ struct LaunchOptions {
   std::vector<int> shown_local_ranks;  // shown beside being logged; empty: rank 0 of the run
   double stop_seconds = 30;            // after a failure: SIGTERM, then SIGKILL
   double signal_stop_seconds = 30;     // the same after a SIGTERM or SIGINT to the launcher
-  int out = 1, err = 2;                // where shown ranks and the launcher's own lines go
+  // blocked: the program unblocks SIGTERM, SIGINT and SIGUSR1 once it handles them, so that one
+  // that comes before that is not lost and kills nobody.
+  enum class StopSignals { as_found, blocked } stop_signals = StopSignals::as_found;
+  int out = 1, err = 2;  // where shown ranks and the launcher's own lines go
 };
 
 // Blocks until all ranks have left. One launch at a time in a process, from its main thread.

@@ -19,7 +19,13 @@ void install_signal_handlers() {
   struct sigaction action = {};
   action.sa_handler = [](int signal) { stop_signal.store(signal); };
   action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
+  sigset_t handled;
+  sigemptyset(&handled);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+    sigaction(signal, &action, nullptr);
+    sigaddset(&handled, signal);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &handled, nullptr);  // the launcher starts ranks with them blocked
 }
 
 struct TrainArguments {
