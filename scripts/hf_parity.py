@@ -6,7 +6,8 @@ import sys
 
 import numpy
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, AutoTokenizer, DeepseekV3Config, LlamaConfig, MixtralConfig, Qwen3MoeConfig
 
 
 def load(arguments):
@@ -57,16 +58,55 @@ def generate(arguments):
     print(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
+def yarn(arguments):
+    return {"rope_type": "yarn", "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 0.7, "mscale_all_dim": 1.0,
+            "original_max_position_embeddings": arguments.max_positions // 8}
+
+
+def config_to_make(arguments):
+    common = dict(
+        hidden_size=arguments.dim, num_hidden_layers=arguments.layers, num_attention_heads=arguments.heads, vocab_size=arguments.vocab,
+        max_position_embeddings=arguments.max_positions, tie_word_embeddings=arguments.tied, bos_token_id=None,
+        eos_token_id=arguments.eos, initializer_range=arguments.std)
+    rope = {"rope_parameters": {"rope_type": "default", "rope_theta": arguments.rope_theta}}
+    grouped = {"num_key_value_heads": arguments.kv_heads or arguments.heads}
+    if arguments.model == "llama":
+        return LlamaConfig(**common, **rope, **grouped, intermediate_size=arguments.ffn, rms_norm_eps=1e-5)
+    if arguments.model == "mixtral":
+        return MixtralConfig(**common, **rope, **grouped, intermediate_size=arguments.ffn, num_local_experts=8, num_experts_per_tok=2)
+    if arguments.model == "qwen3_moe":
+        return Qwen3MoeConfig(**common, **rope, **grouped, head_dim=24, moe_intermediate_size=arguments.ffn, num_experts=16,
+                              num_experts_per_tok=4, norm_topk_prob=True)
+    if arguments.yarn:
+        rope["rope_parameters"].update(yarn(arguments))
+    return DeepseekV3Config(
+        **common, **rope, num_key_value_heads=arguments.heads, intermediate_size=2 * arguments.ffn,
+        moe_intermediate_size=arguments.ffn, n_routed_experts=16, n_shared_experts=2, num_experts_per_tok=4, n_group=4, topk_group=2,
+        first_k_dense_replace=1, q_lora_rank=None if arguments.plain_queries else 40, kv_lora_rank=32, qk_nope_head_dim=24,
+        qk_rope_head_dim=16, v_head_dim=20, num_nextn_predict_layers=0)
+
+
+def byte_tokenizer():
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
 def make(arguments):
     torch.manual_seed(arguments.seed)
-    config = LlamaConfig(
-        hidden_size=arguments.dim, num_hidden_layers=arguments.layers, num_attention_heads=arguments.heads,
-        num_key_value_heads=arguments.kv_heads or arguments.heads, intermediate_size=arguments.ffn, vocab_size=arguments.vocab,
-        max_position_embeddings=arguments.max_positions, tie_word_embeddings=arguments.tied, rms_norm_eps=1e-5,
-        rope_parameters={"rope_type": "default", "rope_theta": arguments.rope_theta}, bos_token_id=None, eos_token_id=arguments.eos)
-    model = LlamaForCausalLM(config).to(getattr(torch, arguments.dtype))
+    model = AutoModelForCausalLM.from_config(config_to_make(arguments), dtype=getattr(torch, arguments.dtype))
+    with torch.no_grad():  # what starts at 0 or 1 would hide an error
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+            if name.endswith("norm.weight"):
+                tensor.add_(torch.randn_like(tensor), alpha=0.1)
+            elif name.endswith("e_score_correction_bias"):
+                tensor.normal_(std=0.1)
     model.save_pretrained(arguments.folder, max_shard_size=arguments.max_shard_size)
-    if arguments.tokenizer:
+    if not arguments.tokenizer:
+        byte_tokenizer().save(str(pathlib.Path(arguments.folder) / "tokenizer.json"))
+    else:
         for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
             if (pathlib.Path(arguments.tokenizer) / name).exists():
                 shutil.copy(pathlib.Path(arguments.tokenizer) / name, arguments.folder)
@@ -98,17 +138,21 @@ def main():
     p.add_argument("--continuation", action="store_true", help="without the prompt")
     p.add_argument("--ids", action="store_true", help="print token ids")
 
-    p = commands.add_parser("make", help="a small random Llama, written by save_pretrained")
+    p = commands.add_parser("make", help="a small random model, written by save_pretrained")
     p.set_defaults(run=make)
     p.add_argument("folder")
     for name, value in (("dim", 64), ("layers", 2), ("heads", 4), ("kv-heads", 0), ("ffn", 192), ("vocab", 257),
                         ("max-positions", 2048), ("seed", 0)):
         p.add_argument(f"--{name}", type=int, default=value)
+    p.add_argument("--model", choices=["llama", "mixtral", "qwen3_moe", "deepseek_v3"], default="llama")
+    p.add_argument("--std", type=float, default=0.02, help="of the initial weights")
+    p.add_argument("--yarn", action="store_true", help="DeepSeek's RoPE scaling")
+    p.add_argument("--plain-queries", action="store_true", help="DeepSeek without q_lora_rank")
     p.add_argument("--eos", type=int, default=None)
     p.add_argument("--rope-theta", type=float, default=10000.0)
     p.add_argument("--tied", action="store_true")
     p.add_argument("--dtype", default="float32")
-    p.add_argument("--tokenizer", help="folder to copy the tokenizer files from")
+    p.add_argument("--tokenizer", help="folder to copy the tokenizer files from; without it a token is a byte")
     p.add_argument("--max-shard-size", default="5GB", help="small sizes give several files and an index")
 
     arguments = parser.parse_args()

@@ -13,10 +13,10 @@ namespace {
 using checkpoint::DType;
 using checkpoint::TensorInfo;
 
-// Where a segment lies in the model, and what the file calls it.
+// Where a segment or buffer lies in the model, and what the file calls it.
 struct Target {
   const TensorInfo* info;
-  Tensor view;  // its rows of the parameter
+  Tensor view;  // its rows of the parameter, or the buffer
 };
 
 std::vector<Target> targets_of(nn::Model& model, const ModelConfig& config,
@@ -24,25 +24,30 @@ std::vector<Target> targets_of(nn::Model& model, const ModelConfig& config,
   std::map<std::string, const TensorInfo*> by_name;
   for (const auto& info : tensors) by_name[info.name] = &info;
   std::vector<Target> targets;
+  const auto add = [&](const Segment& segment, const Tensor& view) {
+    const std::string name = config.hf_name(segment.fqn);
+    const auto found = by_name.find(name);
+    if (found == by_name.end()) {
+      throw CheckpointError(fmt::format("{}: holds no tensor {}", folder.string(), name));
+    }
+    if (found->second->shape != segment.shape) {
+      throw CheckpointError(
+          fmt::format("{}: {} has shape [{}], the model wants [{}]", folder.string(), name,
+                      fmt::join(found->second->shape, ", "), fmt::join(segment.shape, ", ")));
+    }
+    targets.push_back({found->second, view});
+  };
+  const auto buffers = model.buffers();
   for (const auto& layer : model.layer_specs()) {
     for (const auto& spec : layer.parameters) {
       const Tensor flat = model.parameter(spec.fqn).detach().view({-1});
       std::int64_t offset = 0;
       for (const auto& segment : spec.segments) {
-        const std::string name = config.hf_name(segment.fqn);
-        const auto found = by_name.find(name);
-        if (found == by_name.end()) {
-          throw CheckpointError(fmt::format("{}: holds no tensor {}", folder.string(), name));
-        }
-        if (found->second->shape != segment.shape) {
-          throw CheckpointError(
-              fmt::format("{}: {} has shape [{}], the model wants [{}]", folder.string(), name,
-                          fmt::join(found->second->shape, ", "), fmt::join(segment.shape, ", ")));
-        }
-        targets.push_back({found->second, flat.narrow(0, offset, segment.num_elements())});
+        add(segment, flat.narrow(0, offset, segment.num_elements()));
         offset += segment.num_elements();
       }
     }
+    for (const auto& segment : layer.buffers) add(segment, *buffers.at(segment.fqn));
   }
   return targets;
 }

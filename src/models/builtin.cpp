@@ -3,8 +3,11 @@
 #include <array>
 
 #include "base/error.h"
+#include "models/deepseek_v3/kind.h"
 #include "models/llama/kind.h"
+#include "models/mixtral/kind.h"
 #include "models/model_config.h"
+#include "models/qwen3_moe/kind.h"
 
 namespace coeus {
 namespace {
@@ -22,6 +25,9 @@ std::unique_ptr<ModelConfig> make() {
 
 constexpr std::array kKinds = {
     Kind{"llama", "llama", make<models::LlamaModelConfig>},
+    Kind{"mixtral", "mixtral", make<models::MixtralModelConfig>},
+    Kind{"qwen3_moe", "qwen3_moe", make<models::Qwen3MoeModelConfig>},
+    Kind{"deepseek_v3", "deepseek_v3", make<models::DeepseekV3ModelConfig>},
 };
 
 }  // namespace

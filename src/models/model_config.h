@@ -37,7 +37,7 @@ class ModelConfig {
   virtual std::string hf_name(const std::string& fqn) const = 0;  // segment fqn -> tensor name
 };
 
-// The built-in kinds: "llama". nullptr for an unknown name.
+// The built-in kinds: "llama", "mixtral", … nullptr for an unknown name.
 std::unique_ptr<ModelConfig> make_model_config(const std::string& name);
 std::vector<std::string> model_names();
 // The kind whose model_type config.json names.

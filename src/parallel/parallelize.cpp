@@ -72,8 +72,8 @@ void ParallelModel::place(const ApplyOptions& options, comm::Groups& groups) {
     link.layer->visit(link.name,
                       [&](const std::string& fqn, nn::LayerBase&) { names.push_back(fqn); });
   }
-  if (const auto faults = check_plan(options.plan, names); !faults.empty())
-    throw ConfigError(joined(faults));
+  if (const auto misses = check_plan(options.plan, names); !misses.empty())
+    throw ConfigError(joined(misses));
   whole_ = spec_of(*model_);
   if (stages_.ranges.empty()) stages_ = {{{0, whole_.layers.size()}}, {0}};
   for (std::size_t stage = 0; stage < stages_.ranges.size(); ++stage) {
@@ -86,8 +86,14 @@ void ParallelModel::place(const ApplyOptions& options, comm::Groups& groups) {
                            .ep_degree = groups.mesh().degree("ep"),
                            .ep = groups.coordinate("ep"),
                            .sequence_parallel = options.parallel.sequence_parallel};
-  if (const auto faults = check_place(whole_, options.plan, where); !faults.empty())
-    throw ConfigError(joined(faults));
+  auto faults = check_place(whole_, options.plan, where);
+  const auto has_style = [&](StyleKind kind) {
+    return std::any_of(options.plan.styles.begin(), options.plan.styles.end(),
+                       [&](const auto& rule) { return rule.style.kind == kind; });
+  };
+  if (groups.mesh().degree("cp") > 1 && !has_style(StyleKind::context_parallel))
+    faults.push_back("plan: parallel.cp needs a context_parallel style for each attention core");
+  if (!faults.empty()) throw ConfigError(joined(faults));
   placed_ = coeus::place(whole_, options.plan, where);
   const auto by_name = model_->parameters();
   for (const auto& layer : placed_.layers) {
@@ -105,7 +111,7 @@ void ParallelModel::place(const ApplyOptions& options, comm::Groups& groups) {
   bool counts = false;
   for (const auto& link : model_->chain()) {
     link.layer->visit(link.name, [&](const std::string&, nn::LayerBase& layer) {
-      counts |= !layer.step_counts().empty();
+      counts |= layer.sums_counts();
     });
   }
   if (counts) stage_group_ = &groups.open("stage");
@@ -180,21 +186,23 @@ void ParallelModel::make_unit(UnitSpec spec, const UnitOptions& options, const U
 // A weight that layers of several pipeline ranks use: each holds a copy, their gradients are added.
 void ParallelModel::open_tied_groups(comm::Groups& groups) {
   if (groups.mesh().degree("pp") == 1) return;
+  std::map<std::string, std::set<std::int64_t>> holders_of;  // by the tied weight
   for (const auto& tie : whole_.ties) {
-    std::set<std::int64_t> holders;
     for (std::size_t stage = 0; stage < stages_.ranges.size(); ++stage) {
       for (auto i = stages_.ranges[stage].begin; i < stages_.ranges[stage].end; ++i) {
         const std::string& layer = whole_.layers[i].name;
         if (lies_in(tie.target, layer) || lies_in(tie.alias, layer))
-          holders.insert(stages_.rank_of_stage[stage]);
+          holders_of[tie.target].insert(stages_.rank_of_stage[stage]);
       }
     }
+  }
+  for (const auto& [target, holders] : holders_of) {
     if (holders.size() < 2) continue;
     comm::Communicator* group =
-        groups.open_subset("pp", {holders.begin(), holders.end()}, "tied " + tie.target);
+        groups.open_subset("pp", {holders.begin(), holders.end()}, "tied " + target);
     if (group == nullptr) continue;
     for (auto& unit : units_) {
-      if (unit->name() == tie.target) tied_.push_back({unit.get(), group});
+      if (unit->name() == target) tied_.push_back({unit.get(), group});
     }
   }
 }
@@ -309,31 +317,49 @@ void ParallelModel::finish() {
     for (auto& shard : unit->shards())
       holders->all_reduce(shard.grad, comm::ReduceOp::sum, {.label = unit->name()}).wait();
   }
+  sum_counts();
 }
 
-void ParallelModel::end_step() {
+void ParallelModel::visit_here(const std::function<void(nn::LayerBase&)>& f) {
+  for (const auto& link : model_->chain()) {
+    if (!is_here(link.name)) continue;
+    link.layer->visit(link.name, [&](const std::string&, nn::LayerBase& layer) { f(layer); });
+  }
+}
+
+// All layers' counts in one sum.
+void ParallelModel::sum_counts() {
+  if (stage_group_ == nullptr || stage_group_->size() == 1) return;
+  at::NoGradGuard no_grad;
+  std::vector<Tensor> counts;
+  visit_here([&](nn::LayerBase& layer) {
+    if (!layer.sums_counts()) return;
+    for (auto& count : layer.step_counts()) counts.push_back(count);
+  });
+  if (counts.empty()) return;
+  const Tensor all = at::cat(counts);
+  stage_group_->all_reduce(all, comm::ReduceOp::sum, {.label = "expert counts"}).wait();
+  std::int64_t first = 0;
+  for (auto& count : counts) {
+    count.copy_(all.narrow(0, first, count.numel()));
+    first += count.numel();
+  }
+}
+
+void ParallelModel::end_step(const Tensor& applied) {
   for (auto& unit : units_) {
     unit->end_step();
     unit->mark_stale();
   }
-  for (const auto& link : model_->chain()) {
-    if (!is_here(link.name)) continue;
-    link.layer->visit(link.name, [&](const std::string&, nn::LayerBase& layer) {
-      for (auto& count : layer.step_counts())
-        stage_group_->all_reduce(count, comm::ReduceOp::sum, {.label = "expert counts"}).wait();
-      layer.end_of_step();
-    });
-  }
+  visit_here([&](nn::LayerBase& layer) { layer.end_of_step(applied); });
 }
 
 void ParallelModel::reset() {
   deferred_.clear();
   for (auto& unit : units_) unit->reset();
-  for (const auto& link : model_->chain()) {
-    link.layer->visit(link.name, [](const std::string&, nn::LayerBase& layer) {
-      for (auto& count : layer.step_counts()) count.zero_();
-    });
-  }
+  visit_here([](nn::LayerBase& layer) {
+    for (auto& count : layer.step_counts()) count.zero_();
+  });
 }
 
 std::vector<std::pair<const void*, const void*>> ParallelModel::memory() const {

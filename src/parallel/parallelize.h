@@ -43,6 +43,7 @@ class ParallelModel {
 
   nn::Model& model() { return *model_; }
   const StageSplit& stages() const { return stages_; }
+  const ModelSpec& spec() const { return whole_; }  // of the whole model
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   std::vector<FlatShard> shards();        // what the optimizer updates
   std::vector<Segment> segments() const;  // of the whole model, each once
@@ -57,9 +58,11 @@ class ParallelModel {
   void publish();                      // master -> compute-dtype shards; units are gathered anew
 
   void begin_step(std::int64_t num_micro_batches);
-  void finish();    // every gradient reduction is ordered before the current stream
-  void end_step();  // after the optimizer: weights stale, gradients free
-  void reset();     // after an exception
+  void finish();  // every gradient reduction is ordered before the current stream
+  // After the optimizer: weights stale, gradients free. `applied` [] fp32: 0 if it left the update
+  // out.
+  void end_step(const Tensor& applied);
+  void reset();  // after an exception
 
   // Weight gradients that backward put off (with more than one pipeline stage): those of the
   // backward that ran last, to be formed by whoever holds them. Each must be called once a step.
@@ -77,6 +80,8 @@ class ParallelModel {
   void defer_weight_gradients();
   void open_tied_groups(comm::Groups& groups);
   bool is_here(const std::string& layer) const;
+  void visit_here(const std::function<void(nn::LayerBase&)>& f);
+  void sum_counts();
 
   std::unique_ptr<nn::Model> model_;
   StageSplit stages_;
@@ -84,7 +89,7 @@ class ParallelModel {
   std::vector<std::string> local_layers_;  // of the chain
   SlotPool slots_;
   std::vector<std::unique_ptr<Unit>> units_;
-  // Units of weights that several pipeline ranks hold: the ranks, and whether we count for them.
+  // Units of weights that several pipeline ranks hold. The first of the holders counts.
   struct TiedUnit {
     Unit* unit;
     comm::Communicator* holders;

@@ -15,7 +15,8 @@ class Styles {
         options_(options),
         tp_(groups.open("tp")),
         cp_(groups.open("cp")),
-        ep_(groups.open("ep")) {
+        ep_(groups.open("ep")),
+        world_(groups.open("world")) {
     for (const auto& layer : options.placed.layers) {
       for (const auto& p : layer.parameters) parameters_[p.fqn] = &p;
     }
@@ -40,6 +41,7 @@ class Styles {
       case StyleKind::sequence_parallel:
         return;  // its activations are parts already
       case StyleKind::context_parallel:
+        if (cp_.size() > 1) check_heads(fqn);
         if (cp_.size() > 1)
           parent(fqn).replace_child(last_name(fqn), make_context_core(options_.cp_style, cp_));
         return;
@@ -50,8 +52,23 @@ class Styles {
   }
 
  private:
-  TensorOptions tensor(const std::string& fqn) const {
+  TensorParallelOptions tensor(const std::string& fqn) const {
     return {.tp = &tp_, .sequence_parallel = options_.sequence_parallel, .label = fqn};
+  }
+
+  // Ulysses gives each cp rank whole heads of those that tp left here.
+  void check_heads(const std::string& core) const {
+    if (options_.cp_style != CpStyle::ulysses) return;
+    const std::string attention = core.substr(0, core.rfind('.') + 1);
+    std::int64_t heads = 0;
+    for (const auto& [fqn, p] : parameters_) {
+      if (!fqn.starts_with(attention)) continue;
+      for (const auto& segment : p->segments) heads = std::max(heads, segment.heads.rows);
+    }
+    if (heads % (tp_.size() * cp_.size()) == 0) return;
+    throw ConfigError(fmt::format(
+        "parallel.cp_style: ulysses: {} heads of {} are not a multiple of tp {} · cp {}", heads,
+        core, tp_.size(), cp_.size()));
   }
 
   static std::string last_name(const std::string& fqn) { return fqn.substr(fqn.rfind('.') + 1); }
@@ -88,9 +105,14 @@ class Styles {
   }
 
   void experts(const std::string& fqn, nn::LayerBase& layer) {
+    const auto router = parameters_.find(fqn + ".router.weight");
+    if (router == parameters_.end())
+      throw ConfigError(fmt::format("plan: expert_parallel {} has no router.weight", fqn));
+    const std::int64_t num_experts = router->second->segments[0].shape[0];
     if (ep_.size() > 1) {
-      const ParameterSpec& router = *parameters_.at(fqn + ".router.weight");
-      layer.replace_child("dispatch", make_expert_dispatch(ep_, router.segments[0].shape[0], fqn));
+      layer.replace_child("dispatch", make_expert_dispatch(ep_, num_experts, fqn));
+    } else if (world_.size() > 1) {
+      layer.replace_child("dispatch", make_local_dispatch(world_, num_experts, fqn));
     }
     std::vector<comm::Communicator*> axes;
     for (comm::Communicator* axis : {&cp_, &tp_}) {
@@ -101,7 +123,7 @@ class Styles {
 
   nn::Model& model_;
   const StyleOptions& options_;
-  comm::Communicator &tp_, &cp_, &ep_;
+  comm::Communicator &tp_, &cp_, &ep_, &world_;
   std::map<std::string, const ParameterSpec*> parameters_;
 };
 

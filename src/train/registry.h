@@ -24,6 +24,6 @@ class Registry {
   std::map<std::string, BuildModel> models_;
 };
 
-Registry builtin_registry();  // llama
+Registry builtin_registry();  // every kind of models/builtin.cpp
 
 }  // namespace coeus

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "core/torch.h"
+#include "train/row_blocks.h"
 
 namespace coeus::train {
 namespace {
@@ -53,6 +54,7 @@ TensorRanges::TensorRanges(parallel::ParallelModel& model, optim::AdamW& optimiz
       names_(names),
       compute_(compute),
       replicate_(groups.open("dp_replicate")),
+      tp_(groups.open("tp")),
       writes_buffers_(groups.coordinate("stage") == 0) {}
 
 std::vector<TensorRanges::Set> TensorRanges::tensor_sets() {
@@ -71,10 +73,14 @@ std::vector<checkpoint::TensorSet> TensorRanges::sets() const {
   std::vector<checkpoint::TensorSet> out;
   for (const auto& set : const_cast<TensorRanges*>(this)->tensor_sets()) {
     checkpoint::TensorSet s{set.prefix, {}};
-    for (const auto& segment : model_.segments())
-      s.tensors.push_back({names_.hf_name(segment.fqn), set.dtype, segment.shape});
-    if (set.prefix == kModelSet) {
-      for (const auto& segment : model_.buffer_segments())
+    for (const auto& layer : model_.spec().layers) {
+      for (const auto& p : layer.parameters) {
+        const auto dtype = p.compute == ComputeType::fp32 ? checkpoint::DType::F32 : set.dtype;
+        for (const auto& segment : p.segments)
+          s.tensors.push_back({names_.hf_name(segment.fqn), dtype, segment.shape});
+      }
+      if (set.prefix != kModelSet) continue;
+      for (const auto& segment : layer.buffers)
         s.tensors.push_back({names_.hf_name(segment.fqn), checkpoint::DType::F32, segment.shape});
     }
     out.push_back(std::move(s));
@@ -87,14 +93,13 @@ std::vector<checkpoint::WriteRun> TensorRanges::writes(std::vector<Tensor>& kept
   const auto& shards = optimizer_.shards();
   for (const auto& set : tensor_sets()) {
     for (std::size_t i = 0; i < shards.size(); ++i) {
-      kept.push_back(set.shards[i].is_cuda() ? set.shards[i].cpu() : set.shards[i]);
-      for (std::size_t r = 0; r < shards[i].runs.size(); ++r) {
-        if (static_cast<int>(r % replicate_.size()) != replicate_.rank()) continue;
-        const SegmentRun& run = shards[i].runs[r];
-        if (!shards[i].counts(run)) continue;  // another rank writes it
+      const auto blocks = row_blocks(shards[i], set.shards[i], tp_);
+      for (std::size_t b = 0; b < blocks.size(); ++b) {
+        if (static_cast<int>(b % replicate_.size()) != replicate_.rank()) continue;
+        kept.push_back(blocks[b].values.cpu());
         runs.push_back({set.prefix,
-                        names_.hf_name(shards[i].section->segments[run.segment].segment.fqn),
-                        run.segment_offset, bytes_of(kept.back(), run.shard_offset, run.count)});
+                        names_.hf_name(shards[i].section->segments[blocks[b].segment].segment.fqn),
+                        blocks[b].segment_offset, bytes_of(kept.back(), 0, kept.back().numel())});
       }
     }
   }
@@ -174,7 +179,7 @@ void TensorRanges::read(const checkpoint::Reader& reader, What what, const check
   }
   read_sets(reader, std::move(wanted), peers, verify);
   for (std::size_t i = 0; check_rounding && i < masters.size(); ++i) {
-    if (!masters[i].to(compute_).equal(rounded[i]))
+    if (!masters[i].to(rounded[i].scalar_type()).equal(rounded[i]))
       throw CheckpointError(
           fmt::format("{}: the fp32 master of unit {} does not round to the model's weights",
                       reader.path().string(), optimizer_.shards()[i].unit));

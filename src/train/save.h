@@ -52,7 +52,7 @@ class TensorRanges {
   optim::AdamW& optimizer_;
   const ModelConfig& names_;
   at::ScalarType compute_;
-  comm::Communicator& replicate_;
+  comm::Communicator &replicate_, &tp_;
   bool writes_buffers_;  // of the ranks that hold the same ones
 };
 

@@ -36,12 +36,14 @@ std::string host_name() {
   return name;
 }
 
-data::DatasetOptions dataset_options(const JobConfig& c, const World& world) {
+data::DatasetOptions dataset_options(const LoadedJob& job, const World& world) {
+  const JobConfig& c = job.config;
   return {.data = c.data,
           .evaluation = c.evaluation,
           .cache = c.run.cache,
           .seed = c.run.seed,
-          .num_nodes = world.num_nodes};
+          .num_nodes = world.num_nodes,
+          .config_name = job.name};
 }
 
 }  // namespace
@@ -58,6 +60,7 @@ Session::Session(SessionOptions options)
   build_model();
   plan_steps();
   restore();
+  for (const auto& warning : options_.job.warnings) log().warn("{}", warning);
   print_banner();
   start_feeds();
   add_observers();
@@ -82,7 +85,7 @@ void Session::open_run_directory() {
 void Session::open_data() {
   tokenizer_ = data::load_tokenizer(config().tokenizer.path);
   check_vocabulary(options_.job.config, tokenizer_->vocab_size());
-  auto data_options = dataset_options(config(), options_.world);
+  auto data_options = dataset_options(options_.job, options_.world);
   // One rank of a node prepares, the others find the cache whole.
   if (options_.world.local_rank == 0)
     train_data_ = data::open_dataset(data_options, tokenizer_, data::Split::train);
@@ -102,23 +105,22 @@ void Session::open_data() {
 void Session::build_model() {
   const JobConfig& c = config();
   spec_ = c.model->spec();
+  const parallel::Pipeline::Options schedule{.schedule = c.parallel.pp_schedule,
+                                             .stages_per_rank = c.parallel.pp_stages_per_rank};
+  const std::int64_t num_micro_batches =
+      c.training.global_batch_size / (mesh().degree("batch") * c.training.micro_batch_size);
   const parallel::ApplyOptions apply{
       .plan = c.model->plan(),
       .parallel = c.parallel,
       .execution = c.execution,
-      .stages = parallel::split_for(c.parallel.pp_schedule, mesh().degree("pp"),
-                                    c.parallel.pp_stages_per_rank, spec_, c.model->plan(),
-                                    c.data.sequence_length),
+      .stages = parallel::split_for(schedule, mesh().degree("pp"), num_micro_batches, spec_,
+                                    c.model->plan(), c.data.sequence_length),
       .device = options_.device,
       .compute = compute_};
   model_ = std::make_unique<parallel::ParallelModel>(options_.registry->build_model(*c.model),
                                                      apply, *groups_);
   optimizer_ = std::make_unique<optim::AdamW>(model_->shards(), c.optimizer, model_->segments());
-  pipeline_ = std::make_unique<parallel::Pipeline>(
-      *model_,
-      parallel::Pipeline::Options{.schedule = c.parallel.pp_schedule,
-                                  .stages_per_rank = c.parallel.pp_stages_per_rank},
-      *groups_);
+  pipeline_ = std::make_unique<parallel::Pipeline>(*model_, schedule, *groups_);
   step_ = std::make_unique<TrainStep>(*model_, *pipeline_, *optimizer_, *groups_, options_.device,
                                       c.training.max_grad_norm);
   ranges_ = std::make_unique<TensorRanges>(*model_, *optimizer_, *c.model, compute_, *groups_);
@@ -181,7 +183,7 @@ void Session::restore() {
   stamps["seed"] = c.run.seed;
   stamps["first_step"] = first_step();
   stamps["tokenizer_hash"] = tokenizer_->hash();
-  stamps["data_hash"] = data::data_hash(dataset_options(c, options_.world), *tokenizer_);
+  stamps["data_hash"] = data::data_hash(dataset_options(options_.job, options_.world), *tokenizer_);
   directory_->write_start(options_.job, stamps);
 }
 

@@ -59,7 +59,7 @@ void TrainStep::update() {
   scalars_.clip.copy_(optim::clip_factor(norm, max_grad_norm_));
   report_.copy_(at::stack({loss, norm, finite.to(at::kDouble), valid_tokens_[0]}));
   optimizer_.step(scalars_);
-  model_.end_step();
+  model_.end_step(scalars_.apply);
 }
 
 void TrainStep::device_step(std::vector<Batch>& micro_batches) {

@@ -7,19 +7,14 @@
 #include "base/error.h"
 #include "core/torch.h"
 #include "inference/load.h"
-#include "models/llama/kind.h"
-#include "models/llama/model.h"
+#include "train/registry.h"
 
 int main(int argc, char** argv) {
   using namespace coeus;
   if (argc != 4) return 2;
+  const Registry registry = builtin_registry();
   const auto loaded = inference::load_model(
-      argv[1],
-      [](const ModelConfig& config) {
-        return std::make_unique<models::Llama>(
-            dynamic_cast<const models::LlamaModelConfig&>(config).config);
-      },
-      at::kCPU);
+      argv[1], [&](const ModelConfig& config) { return registry.build_model(config); }, at::kCPU);
   std::vector<std::int64_t> ids;
   std::istringstream words(argv[2]);
   for (std::string word; std::getline(words, word, ',');) ids.push_back(std::stoll(word));

@@ -274,7 +274,7 @@ TEST(Router, counts_a_training_token_once_also_under_recompute_and_never_in_eval
   model.forward(x, batch);
   EXPECT_TRUE(counted().equal(once * 2));
 
-  model.router().end_of_step();
+  model.router().end_of_step(at::ones({}));
   EXPECT_EQ(counted().sum().item<std::int64_t>(), 0);
   EXPECT_DOUBLE_EQ(model.moe.router().load().mean, 2 * 28.0 / 6);
   EXPECT_DOUBLE_EQ(model.moe.router().load().max, 2.0 * once.max().item<std::int64_t>());
@@ -291,9 +291,9 @@ TEST(Router, lifts_the_bias_of_experts_below_the_mean_and_lowers_it_above) {
   EXPECT_TRUE(bias.equal(at::zeros({4})));
   EXPECT_FALSE(bias.requires_grad());
   model.router().step_counts().at(0).copy_(at::tensor({5, 0, 9, 6}, at::kLong));  // mean 5
-  model.router().end_of_step();
+  model.router().end_of_step(at::ones({}));
   EXPECT_TRUE(bias.equal(at::tensor({0.0f, 0.25f, -0.25f, -0.25f})));
-  model.router().end_of_step();  // nothing was counted
+  model.router().end_of_step(at::ones({}));  // nothing was counted
   EXPECT_TRUE(bias.equal(at::tensor({0.0f, 0.25f, -0.25f, -0.25f})));
 }
 
@@ -312,7 +312,7 @@ TEST(Router, balances_the_load_over_steps) {
   double first = 0;
   for (int step = 0; step < 60; ++step) {
     model.forward(x, training(4, 64));
-    model.router().end_of_step();
+    model.router().end_of_step(at::ones({}));
     if (step == 0) first = model.router().load().max;
   }
   EXPECT_GT(first, 1.8 * model.router().load().mean);

@@ -1,5 +1,8 @@
 #pragma once
+#include <coeus/nn/moe.h>
+
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,7 +18,7 @@
 // layout, ranks as threads or processes.
 namespace coeus::testing {
 
-constexpr std::int64_t kSmallLayers = 4, kSmallHeads = 4;
+constexpr std::int64_t kSmallLayers = 4, kSmallHeads = 4, kSmallTopK = 2;
 
 struct LayoutRun {
   int ranks = 1;
@@ -34,6 +37,7 @@ struct LayoutRun {
   Accumulate accumulate = Accumulate::automatic;
   at::ScalarType compute = at::kFloat;
   double lr = 1e-3;
+  std::int64_t data_seed = 0;  // 0: the model's own, with which no choice of experts is close
   // Around each rank's communicator for device tensors (negative controls).
   using Wrap =
       std::function<std::unique_ptr<comm::Communicator>(std::unique_ptr<comm::Communicator>)>;
@@ -49,6 +53,9 @@ struct LayoutResult {
   std::map<std::string, std::vector<float>> gradients;  // of step 1, by segment
   std::map<std::string, std::vector<float>> weights;    // after the last step
   std::string initial_hash;
+  // Smallest distance of a chosen expert's score to the best that was not, in step 1; one rank
+  // only.
+  double routing_margin = std::numeric_limits<double>::infinity();
 };
 
 models::LlamaConfig small_llama(bool tied);

@@ -44,23 +44,29 @@ TEST_P(Redo, a_step_that_threw_on_one_rank_can_be_run_again_bit_for_bit) {
       models::LlamaModelConfig config;
       config.config = small_llama(true);
       comm::Groups groups(Mesh(kRanks, GetParam().sizes), *connection.device);
-      parallel::ParallelModel model(std::make_unique<models::Llama>(config.config),
-                                    {.plan = config.plan()}, groups);
+      const auto pp = groups.mesh().degree("pp");
+      parallel::ParallelModel model(
+          std::make_unique<models::Llama>(config.config),
+          {.plan = config.plan(),
+           .stages = parallel::split_for({}, pp, 3, config.spec(), config.plan(), 16)},
+          groups);
       if (world.rank == 2) {
         auto bomb = std::make_unique<Bomb>();
         bomb->armed = &armed;
         bomb->in_backward = GetParam().in_backward;
-        model.model().find("blocks.1")->attach(std::move(bomb));
+        model.model().find(pp > 1 ? "blocks.3" : "blocks.1")->attach(std::move(bomb));
       }
       model.initialise(42);
       optim::AdamW optimizer(model.shards(), {}, model.segments());
       parallel::Pipeline pipeline(model, {}, groups);
       train::TrainStep step(model, pipeline, optimizer, groups, at::kCPU, 1.0);
       auto batch = [&](int s) {
-        const Tensor tokens = (at::arange(32).view({2, 16}) * (s + 3) + world.rank) % 61;
-        return std::vector<Batch>{{.tokens = tokens,
-                                   .labels = (tokens + 1) % 61,
-                                   .positions = at::arange(16).expand({2, 16}).contiguous()}};
+        const Tensor tokens =
+            (at::arange(32).view({2, 16}) * (s + 3) + groups.coordinate("batch")) % 61;
+        const Batch one{.tokens = tokens,
+                        .labels = (tokens + 1) % 61,
+                        .positions = at::arange(16).expand({2, 16}).contiguous()};
+        return std::vector<Batch>{one, one, one};
       };
       auto first = batch(0);
       step.run(first, 1e-2);
@@ -90,7 +96,9 @@ TEST_P(Redo, a_step_that_threw_on_one_rank_can_be_run_again_bit_for_bit) {
 
 INSTANTIATE_TEST_SUITE_P(Faults, Redo,
                          ::testing::Values(Fault{false, {}}, Fault{true, {}},
-                                           Fault{true, {.dp_replicate = 2}}),
+                                           Fault{true, {.dp_replicate = 2}},
+                                           Fault{false, {.tp = 2}}, Fault{true, {.pp = 2, .tp = 2}},
+                                           Fault{false, {.pp = 2}}),
                          [](const auto& info) { return "case" + std::to_string(info.index); });
 
 TEST(Redo, a_rank_that_throws_ends_all_and_its_own_fault_is_the_one_reported) {

@@ -47,8 +47,7 @@ class SessionTest : public ::testing::Test {
   std::string yaml(const std::string& run) const {
     return fmt::format(
         "run: {{directory: {0}/{1}, cache: {0}/cache}}\n"
-        "model: {{name: llama, dim: 32, num_layers: 2, num_heads: 4, num_kv_heads: 2, ffn_dim: 64, "
-        "tie_embeddings: true}}\n"
+        "model: {{{2}}}\n"
         "tokenizer: {{path: byte}}\n"
         "data: {{sources: ['{0}/text.txt'], sequence_length: 32, threads: 2}}\n"
         "training: {{steps: 20, global_batch_size: 8, micro_batch_size: 1}}\n"
@@ -57,8 +56,11 @@ class SessionTest : public ::testing::Test {
         "evaluation: {{every: 10, holdout: 0.1, steps: 2}}\n"
         "checkpoint: {{every: 0}}\n"
         "metrics: {{every: 1, console: false}}\n",
-        folder_.string(), run);
+        folder_.string(), run, model_);
   }
+  std::string model_ =
+      "name: llama, dim: 32, num_layers: 2, num_heads: 4, num_kv_heads: 2, ffn_dim: 64, "
+      "tie_embeddings: true";
 
   struct Result {
     Outcome outcome = Outcome::finished;
@@ -206,6 +208,55 @@ TEST_F(SessionTest, a_checkpoint_of_one_layout_opens_on_every_other_bit_for_bit)
         EXPECT_NEAR(mine.at(step) / loss, 1.0, 1e-5) << run << " step " << step;
     }
   }
+}
+
+TEST_F(SessionTest, experts_are_saved_and_read_under_any_spread_in_fp32_and_bf16) {
+  model_ =
+      "name: deepseek_v3, dim: 32, num_layers: 3, num_heads: 4, q_lora_rank: 16, kv_lora_rank: 12, "
+      "qk_nope_head_dim: 8, qk_rope_head_dim: 4, v_head_dim: 8, num_dense_layers: 1, ffn_dim: 48, "
+      "num_experts: 8, top_k: 2, expert_ffn_dim: 24";
+  const std::vector<std::pair<int, std::vector<std::string>>> spreads = {
+      {4, {"parallel.ep=4"}},
+      {4, {"parallel.ep=2", "parallel.pp=2"}},
+      {2, {"parallel.ep=2", "parallel.tp=2"}},
+      {1, {}}};
+  for (const std::string compute : {"fp32", "bf16"}) {
+    std::string hash, bias;
+    for (std::size_t i = 0; i < spreads.size(); ++i) {
+      std::vector<std::string> overrides = spreads[i].second;
+      overrides.push_back("precision.compute=" + compute);
+      overrides.push_back(fmt::format("training.steps={}", 4 + i));
+      train(compute, spreads[i].first, overrides, 0, [&](Session& s) {
+        const std::string mine = s.state_hash(Session::Hashed::weights_and_moments);
+        if (!s.is_first_rank() || i == 0) return;
+        EXPECT_EQ(mine, hash) << compute << ", spread " << i;
+      });
+      overrides.back() = fmt::format("training.steps={}", 4 + i);
+      train(compute, spreads[i].first, overrides, 0, [&](Session& s) {
+        const std::string mine = s.state_hash(Session::Hashed::weights_and_moments);
+        if (s.is_first_rank()) hash = mine;
+        for (const auto& buffer : s.model().buffers())
+          EXPECT_GT(buffer.values.abs().max().item<float>(), 0) << buffer.segment.fqn;
+      });
+    }
+  }
+}
+
+TEST_F(SessionTest, a_schedule_from_a_file_runs_with_the_micro_batches_it_is_made_for) {
+  files::write_text(folder_ / "three.csv", "0F0,0F1,0F2,0B0,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n");
+  const std::vector<std::string> overrides = {
+      "parallel.pp=2", "parallel.pp_schedule=" + (folder_ / "three.csv").string(),
+      "training.steps=2"};
+  auto with = [&](const std::string& batch) {
+    auto all = overrides;
+    all.push_back("training.global_batch_size=" + batch);
+    return all;
+  };
+  train("file", 2, with("3"));
+  train("one", 1, {"training.steps=2", "training.global_batch_size=3"});
+  const auto reference = losses("one"), mine = losses("file");
+  for (const auto& [step, loss] : reference) EXPECT_NEAR(mine.at(step) / loss, 1.0, 1e-5);
+  EXPECT_THROW(train("other", 2, with("4")), ConfigError);
 }
 
 TEST_F(SessionTest, only_pointers_inside_unit_storages_are_sent) {

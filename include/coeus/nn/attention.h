@@ -2,6 +2,7 @@
 #include <coeus/nn/layers.h>
 
 #include <optional>
+#include <tuple>
 
 namespace coeus::nn {
 
@@ -59,21 +60,29 @@ struct RopeOptions {
 
 struct AttentionOptions {
   std::int64_t num_kv_heads = 0;  // 0: as many as heads
+  std::int64_t head_dim = 0;      // 0: dim / heads
   RopeOptions rope;
   AttentionMask mask;
   double o_proj_std = 0.02;
+  bool qk_norm = false;  // RMSNorm over head_dim of queries and keys, before RoPE
+  double norm_eps = 1e-5;
 };
 
-// Causal self-attention with grouped queries and RoPE. The core is the child named "core".
+// Causal self-attention with grouped queries and RoPE. The core is the child named "core", the
+// norms of queries and keys are "q_norm" and "k_norm".
 class SelfAttention : public Layer {
  public:
   SelfAttention(std::int64_t dim, std::int64_t num_heads, const AttentionOptions& options = {});
 
  private:
   Tensor forward(const Tensor& x_BTD, const Batch& batch) override;
+  std::tuple<Tensor, Tensor, Tensor> queries_keys_values(const Tensor& x_BTD, const Batch& batch);
+
   std::int64_t head_dim_, queries_per_kv_;
   Tensor inverse_frequencies_;  // [head_dim/2] fp32, moved once to the device of the first call
   Linear& qkv_;
+  RmsNorm* q_norm_ = nullptr;  // both or none
+  RmsNorm* k_norm_ = nullptr;
   Seam<AttentionCore> core_;
   AttentionMask mask_;
   Linear& o_proj_;

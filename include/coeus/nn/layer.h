@@ -111,8 +111,10 @@ class LayerBase {
 
   // What this layer alone counted in the step, int64: whoever ends the step sums each in place over
   // the ranks that saw other tokens, then calls end_of_step, which uses and clears them.
+  virtual bool sums_counts() const { return false; }  // whether the sum over ranks is needed
   virtual std::vector<Tensor> step_counts() { return {}; }
-  virtual void end_of_step() {}
+  // `applied` [] fp32: 1, or 0 for a step whose update was left out.
+  virtual void end_of_step(const Tensor& applied) {}
 
   void attach(std::unique_ptr<Attachment> attachment) {
     attachments_.push_back(std::move(attachment));
@@ -124,6 +126,11 @@ class LayerBase {
   L& child(std::string name, Args&&... args) {
     return static_cast<L&>(
         *add_child(std::move(name), std::make_unique<L>(std::forward<Args>(args)...)));
+  }
+  // A child that is built already.
+  template <class L>
+  L& adopt(std::string name, std::unique_ptr<L> layer) {
+    return static_cast<L&>(*add_child(std::move(name), std::move(layer)));
   }
   template <class L, class Default, class... Args>
   Seam<L> seam(std::string name, Args&&... args) {

@@ -46,8 +46,9 @@ class Router : public LayerOf<Routing(const Tensor&, const Batch&)> {
  public:
   // Parameter weight [E, D], always fp32; with bias balancing a buffer bias [E].
   Router(std::int64_t dim, const MoeOptions& options);
+  bool sums_counts() const override { return options_.bias_balancing; }
   std::vector<Tensor> step_counts() override;  // [E] int64
-  void end_of_step() override;
+  void end_of_step(const Tensor& applied) override;
 
   // Tokens per expert in the last whole step, over the ranks whose counts were summed; zeros before
   // the first. Reads the device.

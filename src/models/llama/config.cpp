@@ -5,6 +5,8 @@
 #include <coeus/config/fields.h>
 #include <array>
 
+#include "models/faults.h"
+
 namespace coeus::models {
 namespace {
 
@@ -30,9 +32,6 @@ constexpr std::array kPresets = {
     Preset{"3.1-70b", 8192, 80, 64, 8, 28672, 128256, false, 5e5, Scaling::llama_3_1},
     Preset{"3.1-405b", 16384, 126, 128, 8, 53248, 128256, false, 5e5, Scaling::llama_3_1},
 };
-
-// Beyond these, counts of elements would leave 64 bits.
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 24, kMaxLayers = 4096;
 
 }  // namespace
 
@@ -91,39 +90,31 @@ std::vector<std::string> LlamaConfig::preset_names() {
 }
 
 std::vector<std::string> LlamaConfig::check() const {
-  std::vector<std::string> faults;
-  const auto range = [&](const char* key, std::int64_t value, std::int64_t least,
-                         std::int64_t most) {
-    if (value >= least && value <= most) return true;
-    faults.push_back(fmt::format("{}: {} is not between {} and {}", key, value, least, most));
-    return false;
-  };
-  const bool dim_ok = range("dim", dim, 1, kMaxSize);
-  const bool heads_ok = range("num_heads", num_heads, 1, kMaxSize);
-  const bool kv_heads_ok = range("num_kv_heads", num_kv_heads, 1, kMaxSize);
-  range("num_layers", num_layers, 1, kMaxLayers);
-  range("ffn_dim", ffn_dim, 1, kMaxSize);
-  range("vocab_size", vocab_size, 0, kMaxSize);
-  range("max_position_embeddings", max_position_embeddings, 1, std::int64_t{1} << 31);
+  Faults faults;
+  const bool dim_ok = faults.range("dim", dim, 1, kMaxSize);
+  const bool heads_ok = faults.range("num_heads", num_heads, 1, kMaxSize);
+  const bool kv_heads_ok = faults.range("num_kv_heads", num_kv_heads, 1, kMaxSize);
+  faults.range("num_layers", num_layers, 1, kMaxLayers);
+  faults.range("ffn_dim", ffn_dim, 1, kMaxSize);
+  faults.range("vocab_size", vocab_size, 0, kMaxSize);
+  faults.range("max_position_embeddings", max_position_embeddings, 1, std::int64_t{1} << 31);
   if (dim_ok && heads_ok) {
     if (dim % num_heads != 0) {
-      faults.push_back(fmt::format("num_heads: {} does not divide dim {}", num_heads, dim));
+      faults.add("num_heads: {} does not divide dim {}", num_heads, dim);
     } else if (head_dim() % 2 != 0) {
-      faults.push_back(fmt::format("num_heads: dim {} / {} heads = {} is odd; RoPE turns pairs",
-                                   dim, num_heads, head_dim()));
+      faults.add("num_heads: dim {} / {} heads = {} is odd; RoPE turns pairs", dim, num_heads,
+                 head_dim());
     }
   }
   if (heads_ok && kv_heads_ok && num_heads % num_kv_heads != 0) {
-    faults.push_back(
-        fmt::format("num_kv_heads: {} does not divide num_heads {}", num_kv_heads, num_heads));
+    faults.add("num_kv_heads: {} does not divide num_heads {}", num_kv_heads, num_heads);
   }
-  if (!(rope_theta > 1.0))
-    faults.push_back(fmt::format("rope_theta: {} is not above 1", rope_theta));
+  if (!(rope_theta > 1.0)) faults.add("rope_theta: {} is not above 1", rope_theta);
   if (!(norm_eps > 0.0 && norm_eps < 1.0)) {
-    faults.push_back(fmt::format("norm_eps: {} is not between 0 and 1", norm_eps));
+    faults.add("norm_eps: {} is not between 0 and 1", norm_eps);
   }
-  for (const auto& fault : rope_scaling.check()) faults.push_back("rope_scaling." + fault);
-  return faults;
+  faults.add_below("rope_scaling", rope_scaling.check());
+  return faults.take();
 }
 
 std::vector<std::string> RopeScaling::check() const {

@@ -16,6 +16,7 @@ struct RopeScaling {
   std::int64_t original_max_position_embeddings = 8192;
   void describe(config::Fields& f);
   std::vector<std::string> check() const;
+  friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
 };
 
 struct LlamaConfig {

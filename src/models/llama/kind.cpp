@@ -10,12 +10,6 @@ std::unique_ptr<ModelConfig> LlamaModelConfig::clone() const {
   return std::make_unique<LlamaModelConfig>(*this);
 }
 
-bool LlamaModelConfig::apply_preset(const std::string& preset) {
-  const auto found = LlamaConfig::preset(preset);
-  if (found) config = *found;
-  return found.has_value();
-}
-
 ModelSpec LlamaModelConfig::spec() const {
   return llama_spec(config);
 }

@@ -29,7 +29,7 @@ std::vector<float> rope_inverse_frequencies(std::int64_t head_dim, const RopeOpt
 }
 
 SelfAttention::SelfAttention(std::int64_t dim, std::int64_t num_heads, const AttentionOptions& o)
-    : head_dim_(dim / num_heads),
+    : head_dim_(o.head_dim > 0 ? o.head_dim : dim / num_heads),
       queries_per_kv_(o.num_kv_heads > 0 ? num_heads / o.num_kv_heads : 1),
       inverse_frequencies_(at::tensor(rope_inverse_frequencies(head_dim_, o.rope))),
       qkv_(child<Linear>(
@@ -38,17 +38,29 @@ SelfAttention::SelfAttention(std::int64_t dim, std::int64_t num_heads, const Att
               {"q_proj", num_heads * head_dim_, num_heads},
               {"k_proj", num_heads / queries_per_kv_ * head_dim_, num_heads / queries_per_kv_},
               {"v_proj", num_heads / queries_per_kv_ * head_dim_, num_heads / queries_per_kv_}})),
+      q_norm_(o.qk_norm ? &child<RmsNorm>("q_norm", head_dim_, o.norm_eps) : nullptr),
+      k_norm_(o.qk_norm ? &child<RmsNorm>("k_norm", head_dim_, o.norm_eps) : nullptr),
       core_(seam<AttentionCore, DenseAttentionCore>("core")),
       mask_(o.mask),
       o_proj_(child<Linear>("o_proj", num_heads * head_dim_, dim, o.o_proj_std,
                             Heads{.columns = num_heads})) {}
 
-Tensor SelfAttention::forward(const Tensor& x_BTD, const Batch& batch) {
+std::tuple<Tensor, Tensor, Tensor> SelfAttention::queries_keys_values(const Tensor& x_BTD,
+                                                                      const Batch& batch) {
   if (inverse_frequencies_.device() != x_BTD.device())
     inverse_frequencies_ = inverse_frequencies_.to(x_BTD.device());
-  const auto [q, k, v] =
-      ops::split_and_rotate(qkv_(x_BTD), ops::rotation(batch.positions, inverse_frequencies_),
-                            head_dim_, queries_per_kv_);
+  const auto rotation = ops::rotation(batch.positions, inverse_frequencies_);
+  if (q_norm_ == nullptr) {
+    const auto [q, k, v] = ops::split_and_rotate(qkv_(x_BTD), rotation, head_dim_, queries_per_kv_);
+    return {q, k, v};
+  }
+  const auto [q, k, v] = ops::split_heads(qkv_(x_BTD), head_dim_, queries_per_kv_);
+  return {ops::rotate((*q_norm_)(q), rotation, ops::RopePairs::halves),
+          ops::rotate((*k_norm_)(k), rotation, ops::RopePairs::halves), v};
+}
+
+Tensor SelfAttention::forward(const Tensor& x_BTD, const Batch& batch) {
+  const auto [q, k, v] = queries_keys_values(x_BTD, batch);
   const AttentionContext context{.mask = mask_,
                                  .cu_seqlens = batch.cu_seqlens,
                                  .max_document = batch.max_document,

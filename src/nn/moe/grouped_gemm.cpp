@@ -21,21 +21,8 @@ Tensor as_matrices(const Tensor& w_EOI, std::size_t num_experts) {
   return w_EOI.view({E, w_EOI.size(0) / E, w_EOI.size(1)});
 }
 
-// libtorch's grouped matmul takes bf16 rows of a multiple of 16 bytes.
-bool fits_grouped_mm(const Tensor& x_MI, const Tensor& w_EIO) {
-  return x_MI.is_cuda() && x_MI.scalar_type() == at::kBFloat16 && x_MI.size(0) > 0 &&
-         w_EIO.size(1) % 8 == 0 && w_EIO.size(2) % 8 == 0;
-}
-
-// x [M, I] · the matrix [I, O] of each row's expert.
+// x [M, I] · the matrix [I, O] of each row's expert, one product after another.
 Tensor product(const Tensor& x_MI, const Tensor& w_EIO, const GroupedGemm::Counts& counts) {
-  if (fits_grouped_mm(x_MI, w_EIO)) {
-    Tensor ends = at::empty({w_EIO.size(0)}, at::kInt);
-    std::int64_t end = 0;
-    for (std::size_t e = 0; e < counts.size(); ++e)
-      ends.mutable_data_ptr<int>()[e] = static_cast<int>(end += counts[e]);
-    return at::_grouped_mm(x_MI, w_EIO, ends.to(x_MI.device()));
-  }
   Tensor y = at::empty({x_MI.size(0), w_EIO.size(2)}, x_MI.options());
   for_each_group(counts, [&](std::int64_t e, std::int64_t first, std::int64_t n) {
     Tensor out = y.narrow(0, first, n);

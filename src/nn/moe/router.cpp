@@ -88,12 +88,12 @@ std::vector<Tensor> Router::step_counts() {
 }
 
 // bias += speed · sign(mean − count), decided in integers.
-void Router::end_of_step() {
+void Router::end_of_step(const Tensor& applied) {
   at::NoGradGuard no_grad;
   const Tensor counts = step_counts()[0];
   if (bias_ != nullptr) {
     const Tensor below_mean = (counts.sum() - counts * options_.num_experts).sign();
-    bias_->add_(below_mean.to(at::kFloat), options_.bias_update_speed);
+    bias_->add_(below_mean.to(at::kFloat).mul_(applied), options_.bias_update_speed);
   }
   if (!last_counts_.defined()) last_counts_ = at::empty_like(counts);
   last_counts_.copy_(counts);

@@ -29,8 +29,16 @@ struct Qkv {
 struct Rotation {
   Tensor cos, sin;  // [B, T, 1, head_dim/2] fp32
 };
-Rotation rotation(const Tensor& positions_BT, const Tensor& inverse_frequencies);
-// Splits the fused projection [B, T, (H + 2·KV)·head_dim] and rotates q and k.
+// `scale` of cos and sin makes what is rotated so much longer.
+Rotation rotation(const Tensor& positions_BT, const Tensor& inverse_frequencies,
+                  double scale = 1.0);
+// Which elements of a head turn together: i and i + head_dim/2, or 2i and 2i + 1. The result has
+// the halves' order in either case: queries and keys are permuted alike, which no score sees.
+enum class RopePairs { halves, neighbours };
+Tensor rotate(const Tensor& x_BTHK, const Rotation& rotation, RopePairs pairs);
+// Splits the fused projection [B, T, (H + 2·KV)·head_dim].
+Qkv split_heads(const Tensor& qkv, std::int64_t head_dim, std::int64_t queries_per_kv);
+// split_heads, then q and k rotated (halves), in one step.
 Qkv split_and_rotate(const Tensor& qkv, const Rotation& rotation, std::int64_t head_dim,
                      std::int64_t queries_per_kv);
 

@@ -69,7 +69,28 @@ class ExpertDispatch : public nn::MoeDispatch {
   std::string label_;
 };
 
+class GuardedDispatch : public nn::MoeDispatch {
+ public:
+  GuardedDispatch(comm::Communicator& world, std::int64_t num_experts, std::string label)
+      : world_(world), local_(num_experts), label_(std::move(label)) {}
+
+ private:
+  Tensor forward(const Tensor& x_ND, const Tensor& indices_Nk, const Tensor& weights_Nk,
+                 const nn::ExpertRows& experts) override {
+    world_.synchronize({.label = label_});
+    return static_cast<nn::MoeDispatch&>(local_)(x_ND, indices_Nk, weights_Nk, experts);
+  }
+  comm::Communicator& world_;
+  nn::LocalDispatch local_;
+  std::string label_;
+};
+
 }  // namespace
+
+std::unique_ptr<nn::MoeDispatch> make_local_dispatch(comm::Communicator& world,
+                                                     std::int64_t num_experts, std::string label) {
+  return std::make_unique<GuardedDispatch>(world, num_experts, std::move(label));
+}
 
 std::unique_ptr<nn::MoeDispatch> make_expert_dispatch(comm::Communicator& ep,
                                                       std::int64_t num_experts, std::string label) {

@@ -17,6 +17,12 @@ std::unique_ptr<nn::MoeDispatch> make_expert_dispatch(comm::Communicator& ep,
                                                       std::int64_t num_experts,
                                                       std::string label = {});
 
+// The same where all experts are here: before the host reads how many rows each gets it waits with
+// the deadline of `world`, whose peers the rows may depend on.
+std::unique_ptr<nn::MoeDispatch> make_local_dispatch(comm::Communicator& world,
+                                                     std::int64_t num_experts,
+                                                     std::string label = {});
+
 // The moe.counts seam: the sum over each axis in turn, for the axes that split sequences.
 std::unique_ptr<nn::MoeCounts> make_count_sum(std::vector<comm::Communicator*> axes,
                                               std::string label = {});

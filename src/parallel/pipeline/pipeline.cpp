@@ -10,6 +10,7 @@ using Kind = Action::Kind;
 
 // Dtype, number of dims, sizes: what a receiver must know of the first tensor of its kind.
 constexpr std::int64_t kHeader = 8;
+constexpr std::size_t kSendsUnderWay = 4;  // to both neighbours, two each
 
 Tensor header_of(const Tensor& t) {
   COEUS_ASSERT(t.dim() + 2 <= kHeader, "a stage hands on a tensor of {} dims", t.dim());
@@ -20,18 +21,24 @@ Tensor header_of(const Tensor& t) {
   return at::tensor(values, at::kLong).to(t.device());
 }
 
+int other(const comm::Communicator& pair) {
+  return 1 - pair.rank();
+}
+
 std::string label(const char* what, std::int64_t stage, std::int64_t micro_batch) {
   return fmt::format("{} of stage {}, micro-batch {}", what, stage, micro_batch);
 }
 
 }  // namespace
 
-StageSplit split_for(const std::string& schedule, std::int64_t num_ranks,
-                     std::int64_t stages_per_rank, const ModelSpec& model, const ParallelPlan& plan,
-                     std::int64_t sequence_length) {
+StageSplit split_for(const Pipeline::Options& options, std::int64_t num_ranks,
+                     std::int64_t num_micro_batches, const ModelSpec& model,
+                     const ParallelPlan& plan, std::int64_t sequence_length) {
   if (num_ranks == 1) return {};
-  StageSplit split{{},
-                   make_schedule(schedule, num_ranks, stages_per_rank, num_ranks).rank_of_stage};
+  StageSplit split;
+  split.rank_of_stage =
+      make_schedule(options.schedule, num_ranks, options.stages_per_rank, num_micro_batches)
+          .rank_of_stage;
   split.ranges = split_stages(model, plan, static_cast<std::int64_t>(split.rank_of_stage.size()),
                               sequence_length);
   return split;
@@ -61,120 +68,143 @@ void Pipeline::open_pairs(comm::Groups& groups) {
   }
 }
 
-const std::vector<Action>& Pipeline::actions(std::int64_t num_micro_batches, bool backward) {
-  const auto [place, is_new] = lists_.try_emplace({num_micro_batches, backward});
-  if (!is_new) return place->second;
-  const auto rank = static_cast<std::size_t>(rank_);
-  if (backward) {
-    const Schedule schedule =
-        make_schedule(num_ranks_ == 1 ? "1f1b" : options_.schedule, num_ranks_,
-                      num_ranks_ == 1 ? 1 : options_.stages_per_rank, num_micro_batches);
-    if (const auto fault = check_schedule(schedule))
-      throw ConfigError(fmt::format("parallel.pp_schedule: {}: {}", schedule.name, *fault));
-    place->second = with_transfers(schedule).ranks[rank];
-    return place->second;
-  }
+const std::vector<Action>& Pipeline::training_list(std::int64_t num_micro_batches) {
+  if (const auto known = training_lists_.find(num_micro_batches); known != training_lists_.end())
+    return known->second;
+  const bool whole = num_ranks_ == 1;
+  const Schedule schedule = make_schedule(whole ? "1f1b" : options_.schedule, num_ranks_,
+                                          whole ? 1 : options_.stages_per_rank, num_micro_batches);
+  if (const auto fault = check_schedule(schedule))
+    throw ConfigError(fmt::format("parallel.pp_schedule: {}: {}", schedule.name, *fault));
+  auto list = with_transfers(schedule).ranks[static_cast<std::size_t>(rank_)];
+  return training_lists_[num_micro_batches] = std::move(list);
+}
+
+// Forward only, stage by stage.
+std::vector<Action> Pipeline::evaluation_list(std::int64_t num_micro_batches) const {
+  const auto rank_of = [&](std::int64_t stage) {
+    return stages_.rank_of_stage[static_cast<std::size_t>(stage)];
+  };
+  std::vector<Action> list;
   for (std::int64_t stage = 0; stage < num_stages_; ++stage) {
     if (!is_here(stage)) continue;
     for (std::int64_t m = 0; m < num_micro_batches; ++m) {
       if (!is_first(stage) && !is_here(stage - 1))
-        place->second.push_back({Kind::receive_forward, stage, m,
-                                 stages_.rank_of_stage[static_cast<std::size_t>(stage - 1)]});
-      place->second.push_back({Kind::forward, stage, m});
+        list.push_back({Kind::receive_forward, stage, m, rank_of(stage - 1)});
+      list.push_back({Kind::forward, stage, m});
       if (!is_last(stage) && !is_here(stage + 1))
-        place->second.push_back({Kind::send_forward, stage, m,
-                                 stages_.rank_of_stage[static_cast<std::size_t>(stage + 1)]});
+        list.push_back({Kind::send_forward, stage, m, rank_of(stage + 1)});
     }
   }
-  return place->second;
+  return list;
 }
 
 void Pipeline::run(const std::vector<Batch>& micro_batches, const OnLoss& on_loss) {
   const auto n = static_cast<std::int64_t>(micro_batches.size());
   model_.begin_step(n);
-  run_list(actions(n, true), micro_batches, on_loss);
+  run_list(training_list(n), micro_batches, on_loss);
   model_.finish();
 }
 
 void Pipeline::evaluate(const std::vector<Batch>& micro_batches, const OnLoss& on_loss) {
   at::NoGradGuard no_grad;
-  run_list(actions(static_cast<std::int64_t>(micro_batches.size()), false), micro_batches, on_loss);
+  run_list(evaluation_list(static_cast<std::int64_t>(micro_batches.size())), micro_batches,
+           on_loss);
 }
 
 void Pipeline::run_list(const std::vector<Action>& actions, const std::vector<Batch>& batches,
                         const OnLoss& on_loss) {
-  const bool training = at::GradMode::is_enabled();
   for (const Action& a : actions) {
     const Key key{a.stage, a.micro_batch};
     const Batch& batch = batches[static_cast<std::size_t>(a.micro_batch)];
     switch (a.kind) {
       case Kind::forward:
         forward(key, batch, on_loss);
-        if (!training && (is_last(a.stage) || is_here(a.stage + 1))) kept_.erase(key);
         break;
       case Kind::backward:
         backward(key);
         break;
       case Kind::weight:
-        for (auto& form : weights_[key]) form();
-        weights_.erase(key);
+        form_weight_gradients(key);
         break;
-      case Kind::send_forward: {
-        const std::pair shape_key{a.stage + 1, batch.tokens.sizes().vec()};
-        const bool is_new = shapes_.try_emplace(shape_key).second;
-        send(kept_.at(key).output.detach().contiguous(), a.peer, key, is_new);
-        if (!training) kept_.erase(key);
+      case Kind::send_forward:
+        send_output(key, a.peer, batch);
         break;
-      }
-      case Kind::send_backward: {
-        const auto at = kept_.find(key);
-        COEUS_ASSERT(at != kept_.end(), "no dX of stage {}", a.stage);
-        send(at->second.input.contiguous(), a.peer, key, false);
-        kept_.erase(at);
+      case Kind::receive_forward:
+        receive_input(key, a.peer, batch);
         break;
-      }
-      case Kind::receive_forward: {
-        comm::Communicator& from = pair(a.peer, rank_);
-        auto& sizes = shapes_[{a.stage, batch.tokens.sizes().vec()}];
-        if (sizes.empty()) {
-          const Tensor header = at::empty({kHeader}, batch.tokens.options().dtype(at::kLong));
-          from.recv(header, from.rank() == 0 ? 1 : 0, {.label = "shape of a stage's input"}).wait();
-          const Tensor host = header.cpu();
-          const auto* v = host.data_ptr<std::int64_t>();
-          sizes.assign(v, v + 2 + v[1]);
-        }
-        Arriving& in = inputs_[key];
-        in.tensor = at::empty(at::IntArrayRef(sizes).slice(2),
-                              batch.tokens.options().dtype(static_cast<at::ScalarType>(sizes[0])));
-        in.pending = from.recv(in.tensor, from.rank() == 0 ? 1 : 0,
-                               {.label = label("input", a.stage, a.micro_batch)});
+      case Kind::send_backward:
+        send_dx(key, a.peer);
         break;
-      }
-      case Kind::receive_backward: {
-        comm::Communicator& from = pair(a.peer, rank_);
-        Arriving& in = gradients_[key];
-        in.tensor = at::empty(kept_.at(key).output.sizes(),
-                              kept_.at(key).output.options().requires_grad(std::nullopt));
-        in.pending = from.recv(in.tensor, from.rank() == 0 ? 1 : 0,
-                               {.label = label("gradient", a.stage, a.micro_batch)});
+      case Kind::receive_backward:
+        receive_gradient(key, a.peer);
         break;
-      }
     }
   }
-  for (auto& [work, tensor] : pending_sends_) work.wait();
-  pending_sends_.clear();
+  wait_for_sends(0);
 }
 
-void Pipeline::send(const Tensor& tensor, std::int64_t peer, const Key& key, bool with_shape) {
-  comm::Communicator& to = pair(rank_, peer);
-  const int other = to.rank() == 0 ? 1 : 0;
-  if (with_shape) {
-    const Tensor header = header_of(tensor);
-    pending_sends_.emplace_back(to.send(header, other, {.label = "shape of a stage's input"}),
-                                header);
+void Pipeline::form_weight_gradients(const Key& key) {
+  for (auto& form : weights_[key]) form();
+  weights_.erase(key);
+}
+
+void Pipeline::send_output(const Key& key, std::int64_t peer, const Batch& batch) {
+  const auto kept = kept_.find(key);
+  COEUS_ASSERT(kept != kept_.end(), "no output of stage {}", key.first);
+  const Tensor output = kept->second.output.detach().contiguous();
+  if (shapes_.try_emplace({key.first + 1, batch.tokens.sizes().vec()}).second)
+    send(header_of(output), peer, "shape of a stage's input");
+  send(output, peer, label("output", key.first, key.second));
+  if (!at::GradMode::is_enabled()) kept_.erase(kept);
+}
+
+void Pipeline::send_dx(const Key& key, std::int64_t peer) {
+  const auto kept = kept_.find(key);
+  COEUS_ASSERT(kept != kept_.end(), "no dX of stage {}", key.first);
+  send(kept->second.input.contiguous(), peer, label("dX", key.first, key.second));
+  kept_.erase(kept);
+}
+
+void Pipeline::receive_input(const Key& key, std::int64_t peer, const Batch& batch) {
+  comm::Communicator& from = pair(peer, rank_);
+  auto& sizes = shapes_[{key.first, batch.tokens.sizes().vec()}];
+  if (sizes.empty()) {
+    const Tensor header = at::empty({kHeader}, batch.tokens.options().dtype(at::kLong));
+    from.recv(header, other(from), {.label = "shape of a stage's input"}).wait();
+    from.synchronize({.label = "shape of a stage's input"});
+    const Tensor host = header.cpu();
+    const auto* v = host.data_ptr<std::int64_t>();
+    sizes.assign(v, v + 2 + v[1]);
   }
-  const std::string name = label("result", key.first, key.second);
-  pending_sends_.emplace_back(to.send(tensor, other, {.label = name}), tensor);
+  Arriving& in = inputs_[key];
+  in.tensor = at::empty(at::IntArrayRef(sizes).slice(2),
+                        batch.tokens.options().dtype(static_cast<at::ScalarType>(sizes[0])));
+  in.pending = from.recv(in.tensor, other(from), {.label = label("input", key.first, key.second)});
+}
+
+void Pipeline::receive_gradient(const Key& key, std::int64_t peer) {
+  comm::Communicator& from = pair(peer, rank_);
+  Arriving& in = gradients_[key];
+  const Tensor& output = kept_.at(key).output;
+  in.tensor = at::empty(output.sizes(), output.options().requires_grad(std::nullopt));
+  in.pending =
+      from.recv(in.tensor, other(from), {.label = label("gradient", key.first, key.second)});
+}
+
+void Pipeline::send(const Tensor& tensor, std::int64_t peer, const std::string& name) {
+  comm::Communicator& to = pair(rank_, peer);
+  pending_sends_.emplace_back(to.send(tensor, other(to), {.label = name}), tensor);
+  wait_for_sends(kSendsUnderWay);
+}
+
+// The schedule was proved with sends that wait for their receives, so waiting for the oldest cannot
+// block for good; it keeps the memory of sends under way bounded.
+void Pipeline::wait_for_sends(std::size_t may_be_under_way) {
+  while (pending_sends_.size() > may_be_under_way) {
+    pending_sends_.front().first.wait();
+    pending_sends_.pop_front();
+  }
 }
 
 Tensor Pipeline::arrived(std::map<Key, Arriving>& from, const Key& key) {
@@ -204,14 +234,15 @@ void Pipeline::forward(const Key& key, const Batch& batch, const OnLoss& on_loss
   } else if (is_here(stage + 1)) {
     inputs_[{stage + 1, micro_batch}].tensor = kept.output.detach();
   }
-  kept_[key] = std::move(kept);
+  const bool is_needed = at::GradMode::is_enabled() || (!is_last(stage) && !is_here(stage + 1));
+  if (is_needed) kept_[key] = std::move(kept);
 }
 
 void Pipeline::backward(const Key& key) {
   const auto [stage, micro_batch] = key;
-  const auto at = kept_.find(key);
-  COEUS_ASSERT(at != kept_.end(), "backward before forward of stage {}", stage);
-  const Tensor output = std::move(at->second.output);
+  const auto kept = kept_.find(key);
+  COEUS_ASSERT(kept != kept_.end(), "backward before forward of stage {}", stage);
+  const Tensor output = std::move(kept->second.output);
   if (is_last(stage)) {
     torch::autograd::backward({output}, {});
   } else {
@@ -219,15 +250,15 @@ void Pipeline::backward(const Key& key) {
   }
   weights_[key] = model_.take_deferred();
   if (is_first(stage)) {
-    kept_.erase(at);
+    kept_.erase(kept);
     return;
   }
-  Tensor dx = std::move(at->second.input.mutable_grad());
+  Tensor dx = std::move(kept->second.input.mutable_grad());
   if (is_here(stage - 1)) {
     gradients_[{stage - 1, micro_batch}].tensor = std::move(dx);
-    kept_.erase(at);
+    kept_.erase(kept);
   } else {
-    at->second.input = std::move(dx);  // until it is sent
+    kept->second.input = std::move(dx);  // until it is sent
   }
 }
 

@@ -39,12 +39,19 @@ class Pipeline {
     Tensor tensor;
     comm::Work pending;
   };
-  const std::vector<Action>& actions(std::int64_t num_micro_batches, bool backward);
+  const std::vector<Action>& training_list(std::int64_t num_micro_batches);
+  std::vector<Action> evaluation_list(std::int64_t num_micro_batches) const;
   void run_list(const std::vector<Action>& actions, const std::vector<Batch>& batches,
                 const OnLoss& on_loss);
   void forward(const Key& key, const Batch& batch, const OnLoss& on_loss);
   void backward(const Key& key);
-  void send(const Tensor& tensor, std::int64_t peer, const Key& key, bool with_shape);
+  void form_weight_gradients(const Key& key);
+  void send_output(const Key& key, std::int64_t peer, const Batch& batch);
+  void send_dx(const Key& key, std::int64_t peer);
+  void receive_input(const Key& key, std::int64_t peer, const Batch& batch);
+  void receive_gradient(const Key& key, std::int64_t peer);
+  void send(const Tensor& tensor, std::int64_t peer, const std::string& name);
+  void wait_for_sends(std::size_t may_be_under_way);
   Tensor arrived(std::map<Key, Arriving>& from, const Key& key);
   void open_pairs(comm::Groups& groups);
   comm::Communicator& pair(std::int64_t from, std::int64_t to) { return *pairs_.at({from, to}); }
@@ -59,7 +66,7 @@ class Pipeline {
   StageSplit stages_;
   std::int64_t rank_, num_ranks_, num_stages_;
   std::map<std::pair<std::int64_t, std::int64_t>, comm::Communicator*> pairs_;  // from, to
-  std::map<std::pair<std::int64_t, bool>, std::vector<Action>> lists_;
+  std::map<std::int64_t, std::vector<Action>> training_lists_;  // by the number of micro-batches
   // Shape of a stage's input by that of the tokens: told once by who sends it.
   std::map<std::pair<std::int64_t, std::vector<std::int64_t>>, std::vector<std::int64_t>> shapes_;
   std::map<Key, Stage> kept_;
@@ -69,8 +76,8 @@ class Pipeline {
 };
 
 // The stages that a schedule and a model ask for.
-StageSplit split_for(const std::string& schedule, std::int64_t num_ranks,
-                     std::int64_t stages_per_rank, const ModelSpec& model, const ParallelPlan& plan,
-                     std::int64_t sequence_length);
+StageSplit split_for(const Pipeline::Options& options, std::int64_t num_ranks,
+                     std::int64_t num_micro_batches, const ModelSpec& model,
+                     const ParallelPlan& plan, std::int64_t sequence_length);
 
 }  // namespace coeus::parallel

@@ -24,7 +24,7 @@ class VocabularyLookup : public nn::Attachment {
 
 class VocabularyLoss : public nn::HeadLoss {
  public:
-  VocabularyLoss(const Part& part, std::int64_t largest, const TensorOptions& options) {
+  VocabularyLoss(const Part& part, std::int64_t largest, const TensorParallelOptions& options) {
     const auto reduce = [options](Tensor& t, comm::ReduceOp op) {
       options.tp->all_reduce(t, op, {.label = options.label}).wait();
     };
@@ -48,7 +48,7 @@ std::unique_ptr<nn::Attachment> make_vocabulary_lookup(const Part& part) {
   return std::make_unique<VocabularyLookup>(part);
 }
 std::unique_ptr<nn::HeadLoss> make_vocabulary_loss(const Part& part, std::int64_t largest,
-                                                   const TensorOptions& options) {
+                                                   const TensorParallelOptions& options) {
   return std::make_unique<VocabularyLoss>(part, largest, options);
 }
 

@@ -1,0 +1,22 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "models/kind_of.h"
+#include "models/qwen3_moe/config.h"
+
+namespace coeus::models {
+
+// Qwen3-MoE as the light half sees it.
+class Qwen3MoeModelConfig final : public KindOf<Qwen3MoeConfig> {
+ public:
+  std::unique_ptr<ModelConfig> clone() const override;
+  std::string name() const override { return "qwen3_moe"; }
+  ModelSpec spec() const override;
+  ParallelPlan plan() const override;
+  Json hf_config() const override;
+  void read_hf_config(const Json& config, const std::string& where) override;
+  std::string hf_name(const std::string& fqn) const override;
+};
+
+}  // namespace coeus::models
