@@ -67,6 +67,9 @@ void close_descriptor(int fd) noexcept {
 
 File File::open_to_read(const Path& path) {
   if (files::is_directory(path)) fail(path, "cannot open", EISDIR);
+  std::error_code ignored;
+  if (std::filesystem::is_fifo(path, ignored))  // opening one waits for a writer
+    throw FileError(fmt::format("{}: cannot open: a pipe, not a file", path.string()));
   return {open_file(path, O_RDONLY, "cannot open"), path};
 }
 

@@ -175,11 +175,11 @@ Message first_of(const std::vector<std::string>& faults) {
   return faults.front();
 }
 Message tp_divides(const JobConfig& c) {
-  if (!c.model) return std::nullopt;
+  if (!c.model || c.parallel.tp == 1) return std::nullopt;
   return first_of(check_place(spec_of(c), c.model->plan(), {.tp_degree = c.parallel.tp}));
 }
 Message ep_divides(const JobConfig& c) {
-  if (!c.model) return std::nullopt;
+  if (!c.model || c.parallel.ep == 1) return std::nullopt;
   return first_of(check_place(spec_of(c), c.model->plan(), {.ep_degree = c.parallel.ep}));
 }
 
@@ -239,6 +239,7 @@ const Rule kRules[] = {
 
 // Patterns see every segment; a group that never is the first to match is a mistake.
 void check_groups(const JobConfig& c, std::vector<RuleFault>& faults) {
+  if (c.optimizer.groups.empty()) return;
   std::vector<std::string> fqns;
   for (const LayerSpec& layer : c.model->spec().layers) {
     for (const ParameterSpec& parameter : layer.parameters) {

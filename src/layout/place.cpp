@@ -182,8 +182,9 @@ std::vector<std::string> check_place(const ModelSpec& model, const ParallelPlan&
     };
     const auto heads_fit = [&](std::int64_t heads) {
       if (heads % o.tp_degree == 0 || (heads < o.tp_degree && o.tp_degree % heads == 0)) return;
-      faults.push_back(fmt::format("{}: {} heads and tp {}: one must divide the other", s.fqn,
-                                   heads, o.tp_degree));
+      faults.push_back(fmt::format(
+          "{}: {} heads and tp {}: tp must divide them, or (keys and values) be a multiple", s.fqn,
+          heads, o.tp_degree));
     };
     if (kind == StyleKind::head_parallel) {
       if (s.heads.rows > 0) heads_fit(s.heads.rows);

@@ -62,6 +62,11 @@ TEST_F(Files, AFolderIsNoFileToRead) {
   EXPECT_THROW(File::open_to_read(folder_), FileError);
 }
 
+TEST_F(Files, APipeIsNoFileToReadAndNobodyWaitsForItsWriter) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_THROW(File::open_to_read(folder_ / "pipe"), FileError);
+}
+
 TEST_F(Files, PositionalWritesFromTwoThreadsLandWhereTheyShould) {
   const File file = File::create(folder_ / "a");
   const std::string low(100000, 'a'), high(100000, 'b');

@@ -124,7 +124,7 @@ const Illegal kIllegal[] = {
      "x.yaml:5:42: training.global_batch_size: 16 is not a multiple of dp_replicate 1 · dp_shard "
      "3"},
     {"optimizer: {lr: 1e-3}", "parallel: {tp: @3, sequence_parallel: false}",
-     "parallel.tp: blocks.0.attention.q_proj.weight: 16 heads and tp 3: one must divide the other"},
+     "parallel.tp: blocks.0.attention.q_proj.weight: 16 heads and tp 3: tp must divide them"},
     {"optimizer: {lr: 1e-3}", "parallel: {cp: 3}",
      "x.yaml:4:43: data.sequence_length: 64 is not a multiple of 2 · cp 3"},
     {"optimizer: {lr: 1e-3}", "parallel: {tp: 4, cp: 32}",

@@ -134,7 +134,7 @@ TEST(Place, WhatDoesNotFitIsNamed) {
   };
   EXPECT_EQ(faults_of(plan(), {.tp_degree = 4, .ep_degree = 4}), "");
   EXPECT_THAT(faults_of(plan(), {.tp_degree = 3}),
-              HasSubstr("b.attention.q.weight: 4 heads and tp 3: one must divide the other"));
+              HasSubstr("b.attention.q.weight: 4 heads and tp 3: tp must divide them"));
   EXPECT_THAT(faults_of(plan(), {.tp_degree = 8}),
               HasSubstr("embed.weight: 7 rows over tp 8 leave a rank without any"));
   EXPECT_THAT(faults_of(plan(), {.ep_degree = 3}), HasSubstr("ep 3 does not divide 4 experts"));

@@ -11,6 +11,8 @@ namespace {
 
 // A rank that was asked to stop is writing a checkpoint; only one that hangs needs an end.
 constexpr double kSaveSeconds = 600;
+// After a failure the others have nothing left to do; one that does not leave hangs or was stopped.
+constexpr double kStopSeconds = 4;
 
 }  // namespace
 
@@ -26,6 +28,7 @@ int launch_config(const ConfigArguments& given, launch::LaunchOptions nodes,
         "comm.ranks: threads: such ranks live in one process; use `coeus train CONFIG --nproc N`");
   if (nodes.log_directory.empty()) nodes.log_directory = job.config.run.directory + "/logs";
   nodes.signal_stop_seconds = kSaveSeconds;
+  nodes.stop_seconds = kStopSeconds;
   nodes.stop_signals = launch::LaunchOptions::StopSignals::blocked;
   Arguments words = {"train", given.config};
   words.insert(words.end(), given.overrides.begin(), given.overrides.end());
