@@ -44,7 +44,7 @@ Explanation explain(const JobConfig& config, std::int64_t world_size);
 // How that run keeps weights and gradients.
 MemoryOptions memory_options(const JobConfig& config);
 
-// The smallest world that the degrees allow: dp_shard -1 counts as 1.
+// The smallest world that the degrees allow: dp_shard -1 counts as the least that ep divides.
 std::int64_t smallest_world(const ParallelConfig& parallel);
 
 }  // namespace coeus::estimate

@@ -158,7 +158,8 @@ LoadedJob load(const config::Source& source, const std::vector<std::string>& ove
   if (!report.faults.empty()) throw ConfigError(fault_text(report));
 
   if (job.config.tokenizer.path == "byte") check_vocabulary(job.config, 257);
-  for (auto& warning : job::rule_warnings(job.config)) job.warnings.push_back(std::move(warning));
+  for (auto& warning : job::rule_warnings(job.config, options.world_size))
+    job.warnings.push_back(std::move(warning));
   job.resolved = resolved_text(job.config);
   job.annotated = annotate(job.config, given);
   return job;

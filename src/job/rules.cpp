@@ -115,11 +115,13 @@ Message sequence_divides_by_tp(const JobConfig& c) {
                      c.data.sequence_length, p.cp, p.tp);
 }
 
-// nullopt: dp_shard or the sizes do not say.
-std::optional<std::int64_t> num_micro_batches(const JobConfig& c) {
+// nullopt: neither dp_shard nor the world (0: not known yet) say, or the sizes do not fit.
+std::optional<std::int64_t> num_micro_batches(const JobConfig& c, std::int64_t world_size = 0) {
   const auto& p = c.parallel;
-  const std::int64_t portion = p.dp_replicate * p.dp_shard * c.training.micro_batch_size;
-  if (p.dp_shard < 1 || c.training.global_batch_size % portion != 0) return std::nullopt;
+  const std::int64_t rest = world_size / (p.pp * p.dp_replicate * p.cp * p.tp);
+  const std::int64_t dp_shard = p.dp_shard == -1 ? rest : p.dp_shard;
+  const std::int64_t portion = p.dp_replicate * dp_shard * c.training.micro_batch_size;
+  if (dp_shard < 1 || c.training.global_batch_size % portion != 0) return std::nullopt;
   return c.training.global_batch_size / portion;
 }
 
@@ -275,10 +277,10 @@ void check_groups(const JobConfig& c, std::vector<RuleFault>& faults) {
 
 }  // namespace
 
-std::vector<std::string> rule_warnings(const JobConfig& config) {
+std::vector<std::string> rule_warnings(const JobConfig& config, std::int64_t world_size) {
   const auto& p = config.parallel;
   const std::int64_t stages = p.pp * p.pp_stages_per_rank;
-  const auto micro_batches = num_micro_batches(config);
+  const auto micro_batches = num_micro_batches(config, world_size);
   if (p.pp == 1 || !micro_batches || *micro_batches >= stages) return {};
   return {
       fmt::format("parallel.pp: {} micro-batches a step for {} stages: some are idle most of it",

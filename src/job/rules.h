@@ -12,7 +12,8 @@ struct RuleFault {
 };
 
 // What is legal and surely not meant, a line each.
-std::vector<std::string> rule_warnings(const JobConfig& config);
+// world_size 0: not known yet.
+std::vector<std::string> rule_warnings(const JobConfig& config, std::int64_t world_size);
 
 // Faults between keys. A rule is left out when `skip` says that one of the keys it reads is faulty
 // already.

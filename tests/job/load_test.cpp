@@ -160,5 +160,14 @@ TEST(Reference, EveryFieldHasADoc) {
   EXPECT_THAT(text, HasSubstr("| `data.sources[].weight` |"));
 }
 
+TEST(Load, FewerMicroBatchesThanStagesAreWarnedOfOnceTheWorldIsKnown) {
+  const std::vector<std::string> overrides = {"parallel.pp=4", "training.global_batch_size=4"};
+  EXPECT_TRUE(parse_job(kLegal, "x.yaml", overrides, {}).warnings.empty());
+  const auto warnings = parse_job(kLegal, "x.yaml", overrides, {.world_size = 4}).warnings;
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("2 micro-batches a step for 4 stages"), std::string::npos);
+  EXPECT_TRUE(parse_job(kLegal, "x.yaml", {"parallel.pp=4"}, {.world_size = 4}).warnings.empty());
+}
+
 }  // namespace
 }  // namespace coeus
