@@ -161,5 +161,38 @@ TEST(AddLoss, feeds_the_auxiliary_loss_with_one_and_leaves_the_value) {
   EXPECT_EQ(x.grad()[0].item<float>(), 2.0f);
 }
 
+struct NormThenLinear : nn::Model {
+  NormThenLinear() {
+    append<nn::RmsNorm>("norm", 6);
+    linear = &append<nn::Linear>("linear", 6, 4);
+  }
+  nn::Linear* linear;
+};
+
+TEST(SelectiveRecompute, a_linear_keeps_no_norm_result_and_gives_the_same_gradients) {
+  std::vector<Tensor> weights, inputs;
+  for (const bool again : {false, true}) {
+    at::manual_seed(5);
+    NormThenLinear model;
+    nn::materialize(model, at::kCPU, at::kFloat);
+    at::AutoGradMode grad(true);
+    for (auto& [name, p] : model.parameters()) {
+      at::NoGradGuard no_grad;
+      p->normal_();
+    }
+    if (again) model.linear->recompute_input();
+    const Tensor x = at::randn({3, 6}).requires_grad_();
+    const Tensor y = model.run(0, 1, x, {});
+    const Tensor z = model.run(1, 2, y, {});
+    const auto holders = y.use_count();
+    EXPECT_EQ(holders > 1, !again) << "what the linear keeps";
+    z.pow(2).sum().backward();
+    weights.push_back(model.linear->weight().grad().clone());
+    inputs.push_back(x.grad().clone());
+  }
+  EXPECT_TRUE(weights[0].equal(weights[1]));
+  EXPECT_TRUE(inputs[0].equal(inputs[1]));
+}
+
 }  // namespace
 }  // namespace coeus
